@@ -1,0 +1,113 @@
+/* The engine protocol: what the broker and an engine say to each other for one sandbox, over a
+ * SOCK_SEQPACKET connection to /run/sbxctl/engine/<name>. One JSON object per packet, at most 64
+ * KiB, with a "type" member; fds travel on the same packet. Unknown members are ignored, an unknown
+ * type ends the connection.
+ *
+ *   broker → start                         engine → progress*, then ready or error
+ *   broker → kill (may come again)         engine → ended (last word)
+ *
+ * End of file from the broker at any time: the engine removes the sandbox and everything in it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/packet.h"
+
+#define ENGINE_PROTOCOL_VERSION 1
+#define ENGINE_PACKET_MAX (64 * 1024)
+#define ENGINE_SOCKET_DIR "/run/sbxctl/engine"
+
+#define ENGINE_RUN_ID_MAX 32 /* hex digits */
+#define ENGINE_TEXT_MAX 512  /* bytes of an image reference, sandbox id or sentence */
+
+enum engine_type {
+    ENGINE_START,
+    ENGINE_KILL,
+    ENGINE_PROGRESS,
+    ENGINE_READY,
+    ENGINE_ENDED,
+    ENGINE_ERROR,
+};
+
+struct engine_start {
+    char run_id[ENGINE_RUN_ID_MAX + 1];
+    char image[ENGINE_TEXT_MAX + 1]; /* empty: the engine's own default */
+    uint32_t owner_uid;              /* whose run it is: for labels only */
+    uint32_t cpu_percent;            /* 100 is one CPU */
+    uint32_t tasks;
+    uint32_t workspace_inodes;
+    uint64_t memory_bytes;
+    uint64_t workspace_bytes;
+    uint64_t scratch_bytes; /* each of /tmp and /dev/shm */
+    uint64_t lifetime_usec; /* hard end of the sandbox, whatever the broker does */
+    bool network;
+};
+
+/* Grace 0: everything dies now. Otherwise SIGTERM first, and SIGKILL when the grace period is over
+ * or a kill without grace arrives. Either way the engine then answers with ended. */
+struct engine_kill {
+    uint64_t grace_usec;
+};
+
+struct engine_progress {
+    char phase[64];          /* "pull", "start", … */
+    uint64_t current, total; /* total 0: unknown */
+};
+
+struct engine_ready {
+    char sandbox_id[ENGINE_TEXT_MAX + 1];
+    char image[ENGINE_TEXT_MAX + 1];        /* as resolved; may be empty */
+    char image_digest[ENGINE_TEXT_MAX + 1]; /* may be empty */
+    /* fds on the packet: [0] the workspace directory, [1] the launcher's control socket */
+};
+
+enum engine_why { ENGINE_WHY_EXIT, ENGINE_WHY_OOM, ENGINE_WHY_TIMEOUT, ENGINE_WHY_KILLED };
+
+/* Counted from outside the sandbox; UINT64_MAX where the engine cannot tell. */
+struct engine_ended {
+    enum engine_why why; /* OOM: something was killed for memory; TIMEOUT: the lifetime ran out */
+    uint64_t oom_kills;
+    uint64_t cpu_usec;
+    uint64_t memory_peak_bytes;
+    uint64_t leftovers; /* processes, besides the launcher, that were alive when the end came */
+    bool cleaned;       /* the sandbox is gone, as far as the engine could make sure */
+};
+
+struct engine_error {
+    char phase[64];
+    char message[ENGINE_TEXT_MAX + 1]; /* one sentence that a user can act on */
+};
+
+struct engine_message {
+    enum engine_type type;
+    union {
+        struct engine_start start;
+        struct engine_kill kill;
+        struct engine_progress progress;
+        struct engine_ready ready;
+        struct engine_ended ended;
+        struct engine_error error;
+    };
+};
+
+/* Makes the packet's bytes of @message. Returns 0 with an allocated, NUL-terminated string in @ret
+ * and its length in @ret_size, or -ENOMEM, or -EMSGSIZE. */
+int engine_message_format(const struct engine_message *message, char **ret, size_t *ret_size);
+
+/* Reads the bytes of a packet, which need not be terminated, into @ret. Returns 0; -EBADMSG for
+ * what is not a valid message (wrong type, missing member, number out of range, text too long);
+ * -EPROTONOSUPPORT for a type or a version this build does not know; -ENOMEM. @ret is written on
+ * success only. */
+int engine_message_parse(const char *data, size_t size, struct engine_message *ret);
+
+/* Formats and sends; descriptors stay the caller's. Returns 0 or a negative errno, see
+ * packet_send(). */
+int engine_send(int sock, const struct engine_message *message, const int *fds, size_t n_fds);
+
+/* Receives and parses. Returns 1 with a message and the descriptors, 0 at end of file, or a
+ * negative errno as of packet_recv() and engine_message_parse(); descriptors of a refused packet
+ * are closed. */
+int engine_recv(int sock, struct engine_message *ret, int fds[PACKET_FDS_MAX], size_t *ret_n_fds);
