@@ -1,0 +1,58 @@
+#include "client/agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define AGENT_PROGRAM "/usr/bin/pkttyagent"
+#define AGENT_PATIENCE_MSEC 5000
+
+/* In the child. The agent opens the terminal itself. */
+static void exec_agent(int notify)
+{
+    char option[32];
+    int null = open("/dev/null", O_RDWR);
+
+    if (null < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || fcntl(notify, F_SETFD, 0) < 0)
+        _exit(1);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    snprintf(option, sizeof(option), "%d", notify);
+    execl(AGENT_PROGRAM, "pkttyagent", "--fallback", "--notify-fd", option, (char *)NULL);
+    _exit(1);
+}
+
+void agent_start(struct agent *agent)
+{
+    int notify[2];
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || access(AGENT_PROGRAM, X_OK) < 0 ||
+        pipe2(notify, O_CLOEXEC) < 0)
+        return;
+    agent->pid = fork();
+    if (agent->pid == 0)
+        exec_agent(notify[1]);
+    close_fd(notify[1]);
+    /* It closes its end when it is ready, or ends. */
+    if (agent->pid > 0)
+        (void)poll(&(struct pollfd){ notify[0], POLLIN, 0 }, 1, AGENT_PATIENCE_MSEC);
+    close_fd(notify[0]);
+}
+
+void agent_stop(struct agent *agent)
+{
+    if (agent->pid <= 0)
+        return;
+    kill(agent->pid, SIGTERM);
+    kill(agent->pid, SIGCONT);
+    while (waitpid(agent->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    agent->pid = 0;
+}

@@ -1,0 +1,18 @@
+/* polkit's textual agent: asks for approval on the terminal where no desktop does it. Called by
+ * run.c when an approval may be needed. */
+#pragma once
+
+#include <sys/types.h>
+
+struct agent {
+    pid_t pid; /* 0: none is running */
+};
+#define AGENT_NULL \
+    {              \
+        .pid = 0   \
+    }
+
+/* Starts pkttyagent(1) for this process if there is a terminal, and waits until it has registered.
+ * Without it, or where an agent of the session exists, nothing changes. */
+void agent_start(struct agent *agent);
+void agent_stop(struct agent *agent);

@@ -1,0 +1,16 @@
+/* Lists of a run's files for people: name and size, in columns. Called by whatever tells about
+ * files. */
+#pragma once
+
+#include <stdio.h>
+#include <json-c/json.h>
+
+/* More than this many are counted, not named. */
+#define FILE_LIST_MAX 20
+
+/* Both take an array of objects with at least name and bytes (struct output_file), and write at
+ * most
+ * @max lines of it. */
+void file_list_print(FILE *to, json_object *files, size_t max);
+/* To standard error, unless --quiet. */
+void file_list_say(json_object *files);

@@ -1,0 +1,64 @@
+#include "client/outcome.h"
+
+#include "client/file-list.h"
+#include "client/say.h"
+#include "common/cleanup.h"
+#include "common/quantity.h"
+
+static void say_reason(const struct result *result)
+{
+    _cleanup_free_ char *reason = displayed(result->reason);
+    _cleanup_free_ char *hint = result->hint ? displayed(result->hint) : NULL;
+
+    if (result->status != STATUS_SUCCEEDED)
+        say_error("%s", reason);
+    if (hint)
+        say("%s", hint);
+}
+
+static void say_files(const struct result *result)
+{
+    size_t n = result->files ? json_object_array_length(result->files) : 0;
+
+    if (n == 0 || !result->output_directory)
+        return;
+    _cleanup_free_ char *directory = displayed(result->output_directory);
+    say("%zu file%s in %s/files:", n, n == 1 ? "" : "s", directory);
+    file_list_say(result->files);
+}
+
+void outcome_say_skipped(const struct result *result)
+{
+    size_t n = result->skipped_files ? json_object_array_length(result->skipped_files) : 0;
+
+    for (size_t i = 0; i < n && i < FILE_LIST_MAX; i++) {
+        struct skipped_file skipped;
+        if (skipped_file_parse(json_object_array_get_idx(result->skipped_files, i), &skipped) < 0)
+            continue;
+        _cleanup_free_ char *name = displayed(skipped.name), *reason = displayed(skipped.reason);
+        say_warning("not kept: %s: %s", name, reason);
+    }
+    if (n > FILE_LIST_MAX)
+        say_warning("not kept: %zu more", n - FILE_LIST_MAX);
+}
+
+static void say_truncated(json_object *object, const char *name)
+{
+    char bytes[QUANTITY_TEXT], kept[QUANTITY_TEXT];
+    struct stream stream;
+
+    if (!object || stream_parse(object, &stream) < 0 || !stream.truncated)
+        return;
+    say("of %s of output on %s, %s are kept", format_bytes(stream.bytes, bytes), name,
+        format_bytes(stream.kept_bytes, kept));
+}
+
+void outcome_say(const struct result *result, bool lists_files)
+{
+    say_reason(result);
+    say_truncated(result->standard_output, "stdout");
+    say_truncated(result->standard_error, "stderr");
+    if (lists_files)
+        say_files(result);
+    outcome_say_skipped(result);
+}

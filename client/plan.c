@@ -1,0 +1,98 @@
+#include "client/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/exit-status.h"
+#include "client/policy-text.h"
+#include "client/result.h"
+#include "client/say.h"
+#include "common/cleanup.h"
+#include "common/quantity.h"
+
+#define INPUTS_SHOWN 20
+
+static void print_arguments(json_object *arguments)
+{
+    size_t n = arguments ? json_object_array_length(arguments) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *argument = json_object_get_string(json_object_array_get_idx(arguments, i));
+        _cleanup_free_ char *shown = displayed(argument ? argument : "?");
+        printf("%-13s %s\n", i == 0 ? "arguments" : "", shown);
+    }
+}
+
+static void print_inputs(json_object *inputs)
+{
+    char size[QUANTITY_TEXT];
+    int n = 0, total = inputs ? json_object_object_length(inputs) : 0;
+
+    if (total == 0) {
+        printf("%-13s %s\n", "files read", "none");
+        return;
+    }
+    json_object_object_foreach(inputs, name, bytes)
+    {
+        if (n == INPUTS_SHOWN)
+            break;
+        _cleanup_free_ char *shown = displayed(name);
+        printf("%-13s %s, %s\n", n++ == 0 ? "files read" : "", shown,
+               format_bytes((uint64_t)json_object_get_int64(bytes), size));
+    }
+    if (total > n)
+        printf("%-13s … and %d more\n", "", total - n);
+}
+
+static const char *verdict_text(const char *verdict)
+{
+    if (strcmp(verdict, "yes") == 0)
+        return "given";
+    if (strcmp(verdict, "challenge") == 0)
+        return "will be asked for";
+    return "refused";
+}
+
+static void print_approvals(json_object *approvals)
+{
+    bool first = true;
+
+    if (!approvals || json_object_object_length(approvals) == 0) {
+        printf("%-13s %s\n", "approvals", "none");
+        return;
+    }
+    json_object_object_foreach(approvals, action, verdict)
+    {
+        const char *text = json_object_get_string(verdict);
+        _cleanup_free_ char *shown = displayed(action);
+        printf("%-13s %s: %s\n", first ? "approvals" : "", shown, verdict_text(text ? text : ""));
+        first = false;
+    }
+}
+
+int plan_print(json_object *object)
+{
+    char size[QUANTITY_TEXT];
+    struct policy policy;
+    struct plan plan;
+
+    if (!object || plan_parse(object, &plan) < 0 ||
+        (plan.policy && policy_parse(plan.policy, &policy) < 0))
+        return say_failure(EXIT_OURS, "Failed", NULL, "the helper's plan is not understood");
+
+    _cleanup_free_ char *name = displayed(plan.script_name), *engine = displayed(plan.engine);
+    _cleanup_free_ char *language = displayed(plan.language);
+    _cleanup_free_ char *interpreter = displayed(plan.interpreter);
+    _cleanup_free_ char *sha256 = displayed(plan.script_sha256);
+    printf("%-13s %s, %s\n", "script", name, format_bytes(plan.script_bytes, size));
+    printf("%-13s %s\n", "sha256", sha256);
+    printf("%-13s %s (%s)\n", "language", language, interpreter);
+    print_arguments(plan.arguments);
+    printf("%-13s %s\n", "engine", engine);
+    if (plan.policy)
+        policy_print_lines(&policy);
+    print_inputs(plan.inputs);
+    print_approvals(plan.approvals);
+    say("nothing was run");
+    return print_end();
+}

@@ -1,0 +1,67 @@
+#include "client/policy-text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "client/say.h"
+#include "common/cleanup.h"
+#include "common/quantity.h"
+
+const char *policy_field_name(enum policy_field field)
+{
+    static const char *const names[] = {
+        [POLICY_NETWORK] = "network",     [POLICY_MEMORY] = "memory",
+        [POLICY_CPUS] = "CPUs",           [POLICY_TIME] = "time",
+        [POLICY_TASKS] = "tasks",         [POLICY_WORKSPACE] = "workspace",
+        [POLICY_SCRATCH] = "scratch",     [POLICY_FILES] = "output files",
+        [POLICY_STREAMS] = "kept output",
+    };
+    return names[field];
+}
+
+static const char *bytes_text(uint64_t bytes, char buffer[POLICY_TEXT])
+{
+    return format_bytes(bytes, buffer);
+}
+
+const char *policy_field_text(const struct policy *policy, enum policy_field field,
+                              char buffer[POLICY_TEXT])
+{
+    switch (field) {
+    case POLICY_NETWORK: {
+        _cleanup_free_ char *shown = displayed(policy->network);
+        snprintf(buffer, POLICY_TEXT, "%s", shown);
+        return buffer;
+    }
+    case POLICY_MEMORY:
+        return bytes_text(policy->memory_bytes, buffer);
+    case POLICY_CPUS:
+        snprintf(buffer, POLICY_TEXT, "%g", (double)policy->cpu_percent / 100);
+        return buffer;
+    case POLICY_TIME:
+        return format_usec(policy->timeout_usec, buffer);
+    case POLICY_TASKS:
+        snprintf(buffer, POLICY_TEXT, "%" PRIu64, policy->tasks);
+        return buffer;
+    case POLICY_WORKSPACE:
+        return bytes_text(policy->workspace_bytes, buffer);
+    case POLICY_SCRATCH:
+        return bytes_text(policy->scratch_bytes, buffer);
+    case POLICY_FILES:
+        snprintf(buffer, POLICY_TEXT, "%" PRIu64, policy->output_files);
+        return buffer;
+    case POLICY_STREAMS:
+        return bytes_text(policy->kept_stream_bytes, buffer);
+    case POLICY_FIELDS:
+        break;
+    }
+    return "";
+}
+
+void policy_print_lines(const struct policy *policy)
+{
+    char text[POLICY_TEXT];
+
+    for (enum policy_field field = POLICY_NETWORK; field <= POLICY_TIME; field++)
+        printf("%-13s %s\n", policy_field_name(field), policy_field_text(policy, field, text));
+}

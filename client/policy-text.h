@@ -1,0 +1,28 @@
+/* A policy in words: what a run may use. Called by plan.c, show.c and policy.c. */
+#pragma once
+
+#include <stddef.h>
+
+#include "client/result.h"
+
+enum policy_field {
+    POLICY_NETWORK,
+    POLICY_MEMORY,
+    POLICY_CPUS,
+    POLICY_TIME,
+    POLICY_TASKS,
+    POLICY_WORKSPACE,
+    POLICY_SCRATCH,
+    POLICY_FILES,
+    POLICY_STREAMS,
+    POLICY_FIELDS,
+};
+
+#define POLICY_TEXT 64
+
+const char *policy_field_name(enum policy_field field);
+/* @buffer is returned. */
+const char *policy_field_text(const struct policy *policy, enum policy_field field,
+                              char buffer[POLICY_TEXT]);
+/* One line for each of those that can be asked for on the command line. */
+void policy_print_lines(const struct policy *policy);

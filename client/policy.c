@@ -1,0 +1,123 @@
+/* sbxctl policy: what a run may use without being asked, at most, and what needs an approval. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "client/exit-status.h"
+#include "client/helper.h"
+#include "client/policy-text.h"
+#include "client/result.h"
+#include "client/say.h"
+#include "client/table.h"
+#include "client/text.h"
+#include "client/verb.h"
+#include "common/quantity.h"
+
+struct answer {
+    json_object *defaults, *ceiling, *languages;
+    uint64_t runs_max, queued_max, script_bytes_max, input_bytes_max, inputs_max;
+    const char *engine;
+};
+
+static int answer_parse(json_object *object, struct answer *ret)
+{
+    static const struct json_field fields[] = {
+        { "defaults", JSON_FIELD_OBJECT, offsetof(struct answer, defaults), true },
+        { "ceiling", JSON_FIELD_OBJECT, offsetof(struct answer, ceiling), true },
+        { "languages", JSON_FIELD_OBJECT, offsetof(struct answer, languages) },
+        { "engine", JSON_FIELD_STRING, offsetof(struct answer, engine), true },
+        { "runsMax", JSON_FIELD_UINT64, offsetof(struct answer, runs_max), .max = INT64_MAX },
+        { "queuedMax", JSON_FIELD_UINT64, offsetof(struct answer, queued_max), .max = INT64_MAX },
+        { "scriptBytesMax", JSON_FIELD_UINT64, offsetof(struct answer, script_bytes_max),
+          .max = INT64_MAX },
+        { "inputBytesMax", JSON_FIELD_UINT64, offsetof(struct answer, input_bytes_max),
+          .max = INT64_MAX },
+        { "inputsMax", JSON_FIELD_UINT64, offsetof(struct answer, inputs_max), .max = INT64_MAX },
+    };
+
+    *ret = (struct answer){};
+    return json_dispatch(object, fields, ELEMENTS(fields), true, ret, &(const char *){ NULL });
+}
+
+/* What asking for more than the default takes (table of docs/sbxctl.1). */
+static const char *needed_action(enum policy_field field)
+{
+    if (field == POLICY_NETWORK)
+        return "io.sbxctl.run-network";
+    return field <= POLICY_TIME ? "io.sbxctl.run-resources" : "";
+}
+
+static int print_policies(const struct policy *defaults, const struct policy *ceiling)
+{
+    static const char *const heading[] = { "", "DEFAULT", "CEILING", "ABOVE THE DEFAULT NEEDS" };
+    _cleanup_(table_release) struct table table = { .n_columns = ELEMENTS(heading) };
+    char text[POLICY_TEXT], ceiling_text[POLICY_TEXT];
+    int r = table_add(&table, heading);
+
+    for (enum policy_field f = POLICY_NETWORK; f < POLICY_FIELDS && r == 0; f++) {
+        bool can_be_asked_for = f <= POLICY_TIME;
+        r = table_add(&table,
+                      (const char *[]){
+                          policy_field_name(f),
+                          policy_field_text(defaults, f, text),
+                          can_be_asked_for ? policy_field_text(ceiling, f, ceiling_text) : "fixed",
+                          needed_action(f),
+                      });
+    }
+    if (r < 0)
+        return say_failure_errno(r, "cannot show the policy");
+    table_print(stdout, &table, terminal_width());
+    return 0;
+}
+
+static void print_limits(const struct answer *answer)
+{
+    char size[QUANTITY_TEXT];
+    _cleanup_free_ char *engine = displayed(answer->engine);
+
+    printf("\nengine       %s\n", engine);
+    printf("runs         %" PRIu64 " at once, %" PRIu64 " waiting\n", answer->runs_max,
+           answer->queued_max);
+    printf("script       up to %s\n", format_bytes(answer->script_bytes_max, size));
+    printf("files given  up to %" PRIu64 " with %s together\n", answer->inputs_max,
+           format_bytes(answer->input_bytes_max, size));
+    if (!answer->languages)
+        return;
+    const char *label = "languages";
+    json_object_object_foreach(answer->languages, name, interpreter)
+    {
+        const char *path = json_object_get_string(interpreter);
+        _cleanup_free_ char *shown = displayed(name), *shown_path = displayed(path ? path : "");
+        printf("%-12s %s (%s)\n", label, shown, shown_path);
+        label = "";
+    }
+}
+
+int verb_policy(const struct verb *verb, int argc, char **argv)
+{
+    _cleanup_client_ struct varlink_client *client = NULL;
+    _cleanup_answer_ struct varlink_answer answer = {};
+    struct policy defaults, ceiling;
+    struct verb_arguments arguments;
+    struct answer parsed;
+    int r;
+
+    if (!verb_read_arguments(verb, argc, argv, 0, 0, &arguments, &r))
+        return r;
+    say_mode.json = arguments.json;
+    r = helper_connect(&client);
+    if (r == 0)
+        r = helper_call(client, "GetPolicy", NULL, &answer);
+    if (r != 0)
+        return r;
+    if (arguments.json)
+        return print_json(answer.parameters);
+    if (answer_parse(answer.parameters, &parsed) < 0 ||
+        policy_parse(parsed.defaults, &defaults) < 0 || policy_parse(parsed.ceiling, &ceiling) < 0)
+        return say_failure(EXIT_OURS, "Failed", NULL, "the helper's policy is not understood");
+    r = print_policies(&defaults, &ceiling);
+    if (r != 0)
+        return r;
+    print_limits(&parsed);
+    return print_end();
+}

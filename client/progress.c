@@ -1,0 +1,90 @@
+#include "client/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/say.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+
+#define PATIENCE_USEC (1000 * 1000ULL)
+
+static uint64_t now_usec(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+struct progress_event {
+    const char *phase;
+    uint64_t position, current, total;
+};
+
+static void write_text(struct progress *progress, const char *event, json_object *parameters)
+{
+    static const struct json_field fields[] = {
+        { "phase", JSON_FIELD_STRING, offsetof(struct progress_event, phase) },
+        { "position", JSON_FIELD_UINT64, offsetof(struct progress_event, position),
+          .max = INT64_MAX },
+        { "current", JSON_FIELD_UINT64, offsetof(struct progress_event, current),
+          .max = INT64_MAX },
+        { "total", JSON_FIELD_UINT64, offsetof(struct progress_event, total), .max = INT64_MAX },
+    };
+    struct progress_event e = {};
+    char *text = progress->text;
+    size_t size = sizeof(progress->text);
+
+    if (json_dispatch(parameters, fields, ELEMENTS(fields), true, &e, &(const char *){ NULL }) < 0)
+        return;
+    _cleanup_free_ char *phase = displayed(e.phase ? e.phase : "starting");
+
+    if (strcmp(event, "queued") == 0 && e.position > 0)
+        snprintf(text, size, "waiting for %llu other run%s", (unsigned long long)e.position,
+                 e.position == 1 ? "" : "s");
+    else if (strcmp(event, "queued") == 0)
+        snprintf(text, size, "waiting for a place to run");
+    else if (e.total > 0)
+        snprintf(text, size, "%.60s: %d %%", phase,
+                 (int)((double)e.current / (double)e.total * 100));
+    else
+        snprintf(text, size, "%.70s", phase);
+}
+
+void progress_take(struct progress *progress, const char *event, json_object *parameters)
+{
+    if (!say_progress_is_possible())
+        return;
+    write_text(progress, event, parameters);
+    if (progress->is_shown)
+        say_progress(progress->text);
+    else if (!progress->due_usec)
+        progress->due_usec = now_usec() + PATIENCE_USEC;
+}
+
+int progress_timeout(const struct progress *progress)
+{
+    uint64_t now = now_usec();
+
+    if (!progress->due_usec)
+        return -1;
+    return progress->due_usec <= now ? 0 : (int)((progress->due_usec - now) / 1000 + 1);
+}
+
+void progress_show_if_due(struct progress *progress)
+{
+    if (!progress->due_usec || progress->due_usec > now_usec())
+        return;
+    progress->due_usec = 0;
+    progress->is_shown = true;
+    say_progress(progress->text);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->is_shown)
+        say_progress(NULL);
+    *progress = (struct progress){};
+}

@@ -1,0 +1,58 @@
+/* Carries bytes between our own standard streams and the pipes of a run, for the event loop of
+ * session.c. Memory is bounded by one buffer per direction; a slow reader or writer of one stream
+ * holds up that stream only. Never interprets a byte, and never changes the mode of a file
+ * description that others share, such as the user's terminal. */
+#pragma once
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PUMP_BUFFER (64 * 1024)
+
+enum pump_direction { PUMP_STDIN, PUMP_STDOUT, PUMP_STDERR, PUMP_DIRECTIONS };
+
+/* An end to write to: how to do that without being held up depends on what it is. */
+struct sink {
+    int fd;
+    bool owned;
+    bool is_socket;
+    size_t chunk; /* most bytes that poll() has promised room for */
+};
+
+struct channel {
+    int source;
+    bool source_is_owned;
+    struct sink sink;  /* fd -1: what comes is dropped */
+    size_t begin, end; /* what of @buffer waits to be written */
+    int error;         /* errno of what failed for good; 0 if nothing did */
+    char buffer[PUMP_BUFFER];
+};
+
+struct pump {
+    struct channel channels[PUMP_DIRECTIONS];
+};
+
+/* Polled descriptors: for each channel its source and its sink. */
+#define PUMP_POLL_FDS (2 * PUMP_DIRECTIONS)
+
+/* Returns a pump without any channel, or NULL out of memory. */
+struct pump *pump_new(void);
+struct pump *pump_free(struct pump *pump);
+
+/* Opens the channels. The three pipes of the run become the pump's; @own are our own streams, which
+ * stay the caller's. own[0] -1: the run gets an end of file at once; own[1] or own[2] -1: that
+ * output is read and dropped. */
+void pump_start(struct pump *pump, const int run[PUMP_DIRECTIONS], const int own[PUMP_DIRECTIONS]);
+
+/* Fills in what is waited for now; entries that wait for nothing have fd -1. */
+void pump_prepare(const struct pump *pump, struct pollfd fds[PUMP_POLL_FDS]);
+/* Moves what can be moved by what poll() said. */
+void pump_dispatch(struct pump *pump, const struct pollfd fds[PUMP_POLL_FDS]);
+
+/* Nothing more needs to be read for the run. */
+void pump_close_stdin(struct pump *pump);
+/* True once both outputs were written to their end. */
+bool pump_is_drained(const struct pump *pump);
+/* errno of a failed write to our own stdout or stderr (other than that nobody reads it); else 0. */
+int pump_error(const struct pump *pump);

@@ -1,0 +1,31 @@
+/* The parameters of method Run, made from the command line: the script and the inputs are opened
+ * here, as the user, and travel as descriptors. Called by run.c; script.c and inputs.c fill it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/run-options.h"
+#include "common/json.h"
+#include "common/varlink.h"
+
+/* What one message can carry besides the script. */
+#define REQUEST_INPUTS_MAX (VARLINK_FDS_MAX - 1)
+
+struct request {
+    json_object *parameters;
+    json_object *inputs; /* borrowed from @parameters */
+    int fds[VARLINK_FDS_MAX];
+    size_t n_fds;
+    bool stdin_is_script; /* standard input was read for the script */
+};
+
+/* Both return 0, or the exit status of a failure that has been told. */
+int request_make(const struct run_options *options, struct request *ret);
+/* Takes ownership of @fd and gives its index in the message. */
+int request_take_fd(struct request *request, int fd, size_t *ret_index);
+
+void request_release(struct request *request);
+
+/* If @text can stand in a message as it is. */
+bool is_utf8(const char *text);

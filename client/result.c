@@ -1,0 +1,212 @@
+#include "client/result.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/json.h"
+
+static const struct {
+    const char *name, *text;
+    bool final;
+} statuses[] = {
+    [STATUS_QUEUED] = { "queued", "queued", false },
+    [STATUS_STARTING] = { "starting", "starting", false },
+    [STATUS_RUNNING] = { "running", "running", false },
+    [STATUS_SUCCEEDED] = { "succeeded", "succeeded", true },
+    [STATUS_FAILED] = { "failed", "failed", true },
+    [STATUS_TIMED_OUT] = { "timed_out", "timed out", true },
+    [STATUS_OUT_OF_MEMORY] = { "out_of_memory", "out of memory", true },
+    [STATUS_KILLED] = { "killed", "killed", true },
+    [STATUS_CANCELLED] = { "cancelled", "cancelled", true },
+    [STATUS_LOST] = { "lost", "lost", true },
+    [STATUS_DENIED] = { "denied", "denied", true },
+    [STATUS_REJECTED] = { "rejected", "rejected", true },
+};
+
+const char *run_status_text(enum run_status status)
+{
+    return statuses[status].text;
+}
+
+bool run_status_is_final(enum run_status status)
+{
+    return statuses[status].final;
+}
+
+static int status_parse(const char *name, enum run_status *ret)
+{
+    for (size_t i = 0; i < ELEMENTS(statuses); i++)
+        if (strcmp(statuses[i].name, name) == 0) {
+            *ret = (enum run_status)i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+#define STRING(name, type, member)                      \
+    {                                                   \
+        name, JSON_FIELD_STRING, offsetof(type, member) \
+    }
+#define NEEDED(name, type, member)                            \
+    {                                                         \
+        name, JSON_FIELD_STRING, offsetof(type, member), true \
+    }
+#define NUMBER(name, type, member)                                        \
+    {                                                                     \
+        name, JSON_FIELD_UINT64, offsetof(type, member), .max = INT64_MAX \
+    }
+#define OBJECT(name, type, member)                      \
+    {                                                   \
+        name, JSON_FIELD_OBJECT, offsetof(type, member) \
+    }
+#define ARRAY(name, type, member)                      \
+    {                                                  \
+        name, JSON_FIELD_ARRAY, offsetof(type, member) \
+    }
+#define BOOL(name, type, member)                      \
+    {                                                 \
+        name, JSON_FIELD_BOOL, offsetof(type, member) \
+    }
+#define DISPATCH(object, fields, target) \
+    json_dispatch(object, fields, ELEMENTS(fields), true, target, &(const char *){ NULL })
+
+int policy_parse(json_object *object, struct policy *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("network", struct policy, network),
+        NUMBER("memoryBytes", struct policy, memory_bytes),
+        NUMBER("cpuPercent", struct policy, cpu_percent),
+        NUMBER("timeoutUSec", struct policy, timeout_usec),
+        NUMBER("tasks", struct policy, tasks),
+        NUMBER("workspaceBytes", struct policy, workspace_bytes),
+        NUMBER("scratchBytes", struct policy, scratch_bytes),
+        NUMBER("outputFiles", struct policy, output_files),
+        NUMBER("keptStreamBytes", struct policy, kept_stream_bytes),
+    };
+
+    *ret = (struct policy){};
+    return DISPATCH(object, fields, ret);
+}
+
+int stream_parse(json_object *object, struct stream *ret)
+{
+    static const struct json_field fields[] = {
+        STRING("text", struct stream, text),
+        STRING("path", struct stream, path),
+        NUMBER("bytes", struct stream, bytes),
+        NUMBER("keptBytes", struct stream, kept_bytes),
+        BOOL("truncated", struct stream, truncated),
+        BOOL("textShortened", struct stream, text_shortened),
+    };
+
+    *ret = (struct stream){};
+    return DISPATCH(object, fields, ret);
+}
+
+int output_file_parse(json_object *object, struct output_file *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("name", struct output_file, name),
+        STRING("path", struct output_file, path),
+        STRING("type", struct output_file, type),
+        NUMBER("bytes", struct output_file, bytes),
+    };
+
+    *ret = (struct output_file){};
+    return DISPATCH(object, fields, ret);
+}
+
+int skipped_file_parse(json_object *object, struct skipped_file *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("name", struct skipped_file, name),
+        NEEDED("reason", struct skipped_file, reason),
+    };
+
+    *ret = (struct skipped_file){};
+    return DISPATCH(object, fields, ret);
+}
+
+static int usage_parse(json_object *object, struct usage *ret)
+{
+    static const struct json_field fields[] = {
+        NUMBER("wallUSec", struct usage, wall_usec),
+        NUMBER("cpuUSec", struct usage, cpu_usec),
+        NUMBER("memoryPeakBytes", struct usage, memory_peak_bytes),
+        NUMBER("waitUSec", struct usage, wait_usec),
+    };
+    return DISPATCH(object, fields, ret);
+}
+
+/* What needs a second look before it fits into struct result. */
+struct raw_result {
+    struct result result;
+    const char *status;
+    json_object *usage;
+};
+
+int result_parse(json_object *object, struct result *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("id", struct raw_result, result.id),
+        NEEDED("status", struct raw_result, status),
+        NEEDED("reason", struct raw_result, result.reason),
+        STRING("hint", struct raw_result, result.hint),
+        { "exitCode", JSON_FIELD_INT64, offsetof(struct raw_result, result.exit_code), .min = 0,
+          .max = INT64_MAX },
+        STRING("signal", struct raw_result, result.signal),
+        STRING("engine", struct raw_result, result.engine),
+        STRING("image", struct raw_result, result.image),
+        STRING("language", struct raw_result, result.language),
+        STRING("scriptName", struct raw_result, result.script_name),
+        STRING("scriptSha256", struct raw_result, result.script_sha256),
+        STRING("outputDirectory", struct raw_result, result.output_directory),
+        NUMBER("oomKills", struct raw_result, result.oom_kills),
+        NUMBER("leftovers", struct raw_result, result.leftovers),
+        NUMBER("startedUSec", struct raw_result, result.started_usec),
+        NUMBER("endedUSec", struct raw_result, result.ended_usec),
+        NUMBER("expiresUSec", struct raw_result, result.expires_usec),
+        OBJECT("usage", struct raw_result, usage),
+        OBJECT("policy", struct raw_result, result.policy),
+        OBJECT("stdout", struct raw_result, result.standard_output),
+        OBJECT("stderr", struct raw_result, result.standard_error),
+        ARRAY("files", struct raw_result, result.files),
+        ARRAY("skippedFiles", struct raw_result, result.skipped_files),
+    };
+    struct raw_result raw = { .result = { .exit_code = -1,
+                                          .oom_kills = UNKNOWN,
+                                          .leftovers = UNKNOWN,
+                                          .started_usec = UNKNOWN,
+                                          .ended_usec = UNKNOWN,
+                                          .expires_usec = UNKNOWN,
+                                          .usage = { UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN } } };
+
+    int r = DISPATCH(object, fields, &raw);
+    if (r == 0)
+        r = status_parse(raw.status, &raw.result.status);
+    if (r == 0 && raw.usage)
+        r = usage_parse(raw.usage, &raw.result.usage);
+    if (r < 0)
+        return r;
+    *ret = raw.result;
+    return 0;
+}
+
+int plan_parse(json_object *object, struct plan *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("engine", struct plan, engine),
+        NEEDED("language", struct plan, language),
+        NEEDED("interpreter", struct plan, interpreter),
+        NEEDED("scriptName", struct plan, script_name),
+        NEEDED("scriptSha256", struct plan, script_sha256),
+        NUMBER("scriptBytes", struct plan, script_bytes),
+        ARRAY("arguments", struct plan, arguments),
+        OBJECT("policy", struct plan, policy),
+        OBJECT("approvals", struct plan, approvals),
+        OBJECT("inputs", struct plan, inputs),
+    };
+
+    *ret = (struct plan){};
+    return DISPATCH(object, fields, ret);
+}

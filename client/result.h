@@ -1,0 +1,82 @@
+/* What the helper tells about runs, from JSON to structs: type Result of io.sbxctl.Sandbox and the
+ * types in it. Strings are borrowed from the JSON. Called by everything that shows or uses a
+ * result; never decides what is shown. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <json-c/json.h>
+
+enum run_status {
+    STATUS_QUEUED,
+    STATUS_STARTING,
+    STATUS_RUNNING,
+    STATUS_SUCCEEDED,
+    STATUS_FAILED,
+    STATUS_TIMED_OUT,
+    STATUS_OUT_OF_MEMORY,
+    STATUS_KILLED,
+    STATUS_CANCELLED,
+    STATUS_LOST,
+    STATUS_DENIED,
+    STATUS_REJECTED,
+};
+
+/* "timed out" and the like, for people. */
+const char *run_status_text(enum run_status status);
+bool run_status_is_final(enum run_status status);
+
+struct policy {
+    const char *network;
+    uint64_t memory_bytes, cpu_percent, timeout_usec, tasks;
+    uint64_t workspace_bytes, scratch_bytes, output_files, kept_stream_bytes;
+};
+int policy_parse(json_object *object, struct policy *ret);
+
+struct stream {
+    const char *text, *path;
+    uint64_t bytes, kept_bytes;
+    bool truncated, text_shortened;
+};
+int stream_parse(json_object *object, struct stream *ret);
+
+struct output_file {
+    const char *name, *path, *type;
+    uint64_t bytes;
+};
+int output_file_parse(json_object *object, struct output_file *ret);
+
+struct skipped_file {
+    const char *name, *reason;
+};
+int skipped_file_parse(json_object *object, struct skipped_file *ret);
+
+/* Numbers that the helper did not tell are UNKNOWN, absent strings and objects NULL. */
+#define UNKNOWN UINT64_MAX
+struct usage {
+    uint64_t wall_usec, cpu_usec, memory_peak_bytes, wait_usec;
+};
+
+struct result {
+    const char *id;
+    enum run_status status;
+    const char *reason, *hint;
+    int64_t exit_code; /* -1: none */
+    const char *signal;
+    const char *engine, *image, *language, *script_name, *script_sha256, *output_directory;
+    uint64_t oom_kills, leftovers, started_usec, ended_usec, expires_usec;
+    struct usage usage;
+    json_object *policy, *standard_output, *standard_error; /* for the functions above */
+    json_object *files, *skipped_files;                     /* arrays */
+};
+
+/* All of them return 0 or -EINVAL for what is not such an object; members that are not known are
+ * passed over, so that the helper may be newer. */
+int result_parse(json_object *object, struct result *ret);
+
+struct plan {
+    const char *engine, *language, *interpreter, *script_name, *script_sha256;
+    uint64_t script_bytes;
+    json_object *arguments, *policy, *approvals, *inputs;
+};
+int plan_parse(json_object *object, struct plan *ret);

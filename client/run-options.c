@@ -1,0 +1,150 @@
+#include "client/run-options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "client/exit-status.h"
+#include "client/say.h"
+#include "common/cleanup.h"
+#include "common/quantity.h"
+
+/* Takes a quantity; returns 0, or the exit status after telling what is wrong with it. */
+static int take_quantity(const struct verb *verb, int (*parse)(const char *, uint64_t *),
+                         const char *option, const char *example, const char *text, uint64_t *ret)
+{
+    int r = parse(text, ret);
+
+    if (r == -ERANGE)
+        return verb_usage_error(verb, "--%s: '%s' is too large", option, text);
+    if (r < 0 || *ret == 0)
+        return verb_usage_error(verb, "--%s: '%s' is not understood; write it like %s", option,
+                                text, example);
+    return 0;
+}
+
+static int take_environment(const struct verb *verb, const char *text, struct run_options *options)
+{
+    if (*text == '\0' || *text == '=')
+        return verb_usage_error(verb, "--env: '%s' has no name", text);
+    options->environment[options->n_environment++] = text;
+    return 0;
+}
+
+static int take_file(const struct verb *verb, const char *text, struct run_options *options)
+{
+    if (*text == '\0' || *text == ':')
+        return verb_usage_error(verb, "--file: '%s' has no path", text);
+    options->files[options->n_files++] = text;
+    return 0;
+}
+
+/* Returns 0, or the exit status of what has been told. */
+static int take_option(const struct verb *verb, int option, const char *argument,
+                       struct run_options *options)
+{
+    switch (option) {
+    case OPTION_CODE:
+        options->code = argument;
+        return 0;
+    case OPTION_CPUS:
+        return take_quantity(verb, parse_cpus, "cpus", "0.5 or 2", argument, &options->cpu_percent);
+    case OPTION_DRY_RUN:
+        options->dry_run = true;
+        return 0;
+    case OPTION_ENGINE:
+        options->engine = argument;
+        return 0;
+    case OPTION_ENV:
+        return take_environment(verb, argument, options);
+    case OPTION_FILE:
+        return take_file(verb, argument, options);
+    case OPTION_JSON:
+        options->json = true;
+        return 0;
+    case OPTION_LANGUAGE:
+        options->language = argument;
+        return 0;
+    case OPTION_MEMORY:
+        return take_quantity(verb, parse_bytes, "memory", "800M or 1G", argument,
+                             &options->memory_bytes);
+    case OPTION_NETWORK:
+        options->network = true;
+        return 0;
+    case OPTION_NO_ASK_PASSWORD:
+        options->no_ask_password = true;
+        return 0;
+    case OPTION_OUTPUT:
+        options->output = argument;
+        return *argument ? 0 : verb_usage_error(verb, "--output: the directory has no name");
+    case OPTION_QUIET:
+        options->quiet = true;
+        return 0;
+    case OPTION_TIMEOUT:
+        return take_quantity(verb, parse_usec, "timeout", "90 or 2min", argument,
+                             &options->timeout_usec);
+    default:
+        return EXIT_USAGE;
+    }
+}
+
+static int take_arguments(const struct verb *verb, int argc, char **argv,
+                          struct run_options *options)
+{
+    if (!options->code) {
+        if (optind == argc)
+            return verb_usage_error(verb, "the script is missing");
+        options->script = argv[optind++];
+        if (!*options->script)
+            return verb_usage_error(verb, "the script has no name");
+    }
+    options->arguments = argv + optind;
+    options->n_arguments = (size_t)(argc - optind);
+    return 0;
+}
+
+bool run_options_parse(const struct verb *verb, int argc, char **argv, struct run_options *ret,
+                       int *ret_status)
+{
+    _cleanup_(run_options_release) struct run_options options = {
+        .files = calloc((size_t)argc + 1, sizeof(char *)),
+        .environment = calloc((size_t)argc + 1, sizeof(char *)),
+    };
+    const char *argument = NULL;
+    int option;
+
+    *ret_status = EXIT_OURS;
+    if (!options.files || !options.environment)
+        return false;
+
+    while ((option = verb_next_option(verb, argc, argv, &argument)) != VERB_OPTIONS_END) {
+        if (option == OPTION_HELP) {
+            verb_print_help(verb);
+            *ret_status = print_end();
+            return false;
+        }
+        *ret_status = take_option(verb, option, argument, &options);
+        if (*ret_status != 0)
+            return false;
+    }
+
+    *ret_status = take_arguments(verb, argc, argv, &options);
+    if (*ret_status != 0)
+        return false;
+    *ret = options;
+    options = (struct run_options){};
+    return true;
+}
+
+void run_options_release(struct run_options *options)
+{
+    free(options->files);
+    free(options->environment);
+    *options = (struct run_options){};
+}
+
+bool run_options_exceed_defaults(const struct run_options *options)
+{
+    return options->network || options->memory_bytes || options->cpu_percent ||
+           options->timeout_usec || options->engine;
+}

@@ -1,0 +1,11 @@
+/* Copies the files that a run made from the directory that the helper gave to the user to one of
+ * their choice. Called by run.c and get.c. Never follows a link on either side. */
+#pragma once
+
+#include <json-c/json.h>
+
+/* Copies everything below @output_directory/files to @target, which is made if it is missing; files
+ * that exist are overwritten, other things are not. What was written is told, and added to the
+ * array @written (NULL for none) as objects with name and bytes. What cannot be copied is told,
+ * and the rest is copied still. Returns 0, or the exit status of what was told. */
+int save_outputs(const char *output_directory, const char *target, json_object *written);

@@ -1,0 +1,157 @@
+#include "client/say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/exit-status.h"
+#include "common/cleanup.h"
+#include "common/escape.h"
+#include "common/json.h"
+
+struct say_mode say_mode;
+
+static bool progress_is_shown;
+
+static bool stderr_has_colours(void)
+{
+    static int cached = -1;
+
+    if (cached < 0) {
+        const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+        cached =
+            isatty(STDERR_FILENO) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+    }
+    return cached;
+}
+
+bool say_progress_is_possible(void)
+{
+    return !say_mode.quiet && isatty(STDERR_FILENO);
+}
+
+void say_progress(const char *text)
+{
+    if (!text && !progress_is_shown)
+        return;
+    fprintf(stderr, "\r\033[K%s%s", text ? "sbxctl: " : "", text ? text : "");
+    fflush(stderr);
+    progress_is_shown = text;
+}
+
+static void say_coloured(const char *colour, const char *format, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
+static void say_coloured(const char *colour, const char *format, va_list ap)
+{
+    _cleanup_free_ char *text = NULL;
+
+    if (say_mode.quiet || vasprintf(&text, format, ap) < 0)
+        return;
+    say_progress(NULL);
+    if (!stderr_has_colours())
+        colour = NULL;
+    /* One write, so that lines stay whole beside those of the script. */
+    fprintf(stderr, "%ssbxctl:%s %s\n", colour ? colour : "", colour ? "\033[0m" : "", text);
+}
+
+void say(const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    say_coloured("\033[1m", format, ap);
+    va_end(ap);
+}
+
+void say_warning(const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    say_coloured("\033[1;33m", format, ap);
+    va_end(ap);
+}
+
+void say_error(const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    say_coloured("\033[1;31m", format, ap);
+    va_end(ap);
+}
+
+static void print_failure(const char *name, const char *reason, const char *hint)
+{
+    _cleanup_json_ json_object *object = json_object_new_object();
+    char error[64];
+
+    snprintf(error, sizeof(error), "io.sbxctl.Client.%s", name);
+    if (object && json_add_string(object, "error", error) == 0 &&
+        json_add_string(object, "reason", reason) == 0 &&
+        json_add_string(object, "hint", hint) == 0)
+        (void)print_json(object);
+}
+
+int say_failure(int status, const char *name, const char *hint, const char *format, ...)
+{
+    _cleanup_free_ char *text = NULL;
+    va_list ap;
+    int r;
+
+    va_start(ap, format);
+    r = vasprintf(&text, format, ap);
+    va_end(ap);
+    if (r < 0) {
+        text = NULL;
+        return status;
+    }
+
+    say_error("%s", text);
+    if (hint)
+        say("%s", hint);
+    if (say_mode.json)
+        print_failure(name, text, hint);
+    return status;
+}
+
+int say_failure_errno(int r, const char *doing)
+{
+    return say_failure(EXIT_OURS, "Failed", NULL, "%s: %s", doing, strerror(-r));
+}
+
+int print_json(json_object *object)
+{
+    const char *text = json_text(object, NULL);
+
+    if (text)
+        puts(text);
+    return print_end();
+}
+
+int print_end(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    if (errno != EPIPE)
+        say_error("cannot write to standard output: %s", strerror(errno));
+    return EXIT_OURS;
+}
+
+char *displayed(const char *text)
+{
+    _cleanup_free_ char *raw = NULL;
+    size_t size = 0;
+
+    raw = unescape_text(text, &size);
+    char *safe = raw ? escape_text(raw, size, 0) : escape_text(text, strlen(text), 0);
+    if (safe)
+        return safe;
+    safe = strdup("?");
+    if (!safe)
+        abort();
+    return safe;
+}

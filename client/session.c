@@ -1,0 +1,253 @@
+#include "client/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "client/exit-status.h"
+#include "client/helper.h"
+#include "client/progress.h"
+#include "client/pump.h"
+#include "client/say.h"
+#include "common/cleanup.h"
+
+struct session {
+    const struct session_options *options;
+    struct varlink_client *client;    /* borrowed; NULL once the last answer came */
+    struct varlink_client *canceller; /* carries method Cancel, after the first SIGINT */
+    int signals;
+    struct pump *pump;
+    bool is_started, is_answered, is_cancelled;
+    int lost; /* negative errno of a connection that ended too early; 0 otherwise */
+    char *id; /* NULL until the helper has told it */
+    struct progress progress;
+    struct varlink_answer final;
+};
+
+static void session_release(struct session *session)
+{
+    varlink_client_free(session->canceller);
+    close_fd(session->signals);
+    pump_free(session->pump);
+    free(session->id);
+    varlink_answer_release(&session->final);
+}
+
+static int take_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+static int give_up(void)
+{
+    return say_failure(EXIT_INTERRUPTED, "Interrupted", NULL, "interrupted; the run is ended");
+}
+
+/* Asks for the run to be cancelled, over a connection of its own: the first one waits for the
+ * answer to Run (varlink.org: answers come in the order of calls). */
+static int cancel(struct session *session)
+{
+    json_object *parameters = json_object_new_object();
+
+    if (!parameters || json_add_string(parameters, "id", session->id) < 0) {
+        json_object_put(parameters);
+        return say_failure_errno(-ENOMEM, "cannot cancel the run");
+    }
+    int r = helper_connect(&session->canceller);
+    if (r == 0)
+        r = helper_send(session->canceller, "Cancel", parameters, 0, NULL, 0);
+    else
+        json_object_put(parameters);
+    if (r != 0)
+        return r;
+    session->is_cancelled = true;
+    pump_close_stdin(session->pump);
+    say("cancelling the run and keeping what it made; once more to leave at once");
+    return 0;
+}
+
+static int handle_signals(struct session *session)
+{
+    struct signalfd_siginfo info;
+
+    while (read(session->signals, &info, sizeof(info)) == sizeof(info)) {
+        /* Only output is left to be passed on, and that may be what takes too long. */
+        bool once_more = session->is_cancelled || !session->client;
+        if (info.ssi_signo != SIGINT || once_more || !session->id)
+            return give_up();
+        int r = cancel(session);
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+static void start_streams(struct session *session, struct varlink_answer *answer)
+{
+    bool input = session->options->pass_input, output = session->options->pass_output;
+    const int own[PUMP_DIRECTIONS] = {
+        input ? STDIN_FILENO : -1,
+        output ? STDOUT_FILENO : -1,
+        output ? STDERR_FILENO : -1,
+    };
+    int run[PUMP_DIRECTIONS];
+
+    for (size_t i = 0; i < PUMP_DIRECTIONS; i++)
+        run[i] = TAKE_FD(answer->fds[i]);
+    pump_start(session->pump, run, own);
+}
+
+static const char *string_member(json_object *object, const char *name)
+{
+    json_object *value = json_object_object_get(object, name);
+    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+}
+
+static int handle_event(struct session *session, struct varlink_answer *answer)
+{
+    const char *event = string_member(answer->parameters, "event");
+    const char *id = string_member(answer->parameters, "id");
+
+    if (id && !session->id) {
+        session->id = strdup(id);
+        if (!session->id)
+            return say_failure_errno(-ENOMEM, "cannot follow the run");
+    }
+    if (!event || strcmp(event, "started") != 0) {
+        if (event && !session->is_started)
+            progress_take(&session->progress, event, answer->parameters);
+        return 0;
+    }
+    progress_end(&session->progress);
+    if (answer->n_fds >= PUMP_DIRECTIONS && !session->is_started)
+        start_streams(session, answer);
+    session->is_started = true;
+    return 0;
+}
+
+/* Takes what the helper has answered so far. */
+static int handle_answers(struct session *session)
+{
+    for (;;) {
+        _cleanup_answer_ struct varlink_answer answer = {};
+        int r = varlink_client_receive(session->client, 0, &answer);
+
+        if (r == 0)
+            return 0;
+        if (r < 0) {
+            /* What the run has said so far still waits in the pipes. */
+            session->lost = r;
+            session->client = NULL;
+            return 0;
+        }
+        session->is_answered = true;
+        if (answer.error)
+            return helper_fail(&answer);
+        if (!answer.continues) {
+            progress_end(&session->progress);
+            pump_close_stdin(session->pump);
+            session->client = NULL;
+            session->final = answer;
+            answer = (struct varlink_answer){};
+            return 0;
+        }
+        r = handle_event(session, &answer);
+        if (r != 0)
+            return r;
+    }
+}
+
+/* The answer to Cancel. A refusal is told and no more: the run may have ended by itself. */
+static void handle_canceller(struct session *session)
+{
+    _cleanup_answer_ struct varlink_answer answer = {};
+    int r = varlink_client_receive(session->canceller, 0, &answer);
+
+    if (r == 0)
+        return;
+    if (r < 0)
+        say_warning("could not cancel the run: %s", strerror(-r));
+    session->canceller = varlink_client_free(session->canceller);
+}
+
+enum { POLL_SIGNALS, POLL_CLIENT, POLL_CANCELLER, POLL_PUMP, POLL_FDS = POLL_PUMP + PUMP_POLL_FDS };
+
+static int wait_and_dispatch(struct session *session)
+{
+    struct pollfd fds[POLL_FDS] = {
+        [POLL_SIGNALS] = { session->signals, POLLIN, 0 },
+        [POLL_CLIENT] = { session->client ? varlink_client_fd(session->client) : -1, POLLIN, 0 },
+        [POLL_CANCELLER] = { session->canceller ? varlink_client_fd(session->canceller) : -1,
+                             POLLIN, 0 },
+    };
+    int r = 0;
+
+    pump_prepare(session->pump, fds + POLL_PUMP);
+    if (poll(fds, ELEMENTS(fds), progress_timeout(&session->progress)) < 0)
+        return errno == EINTR ? 0 : say_failure_errno(-errno, "cannot wait for the run");
+
+    progress_show_if_due(&session->progress);
+    if (fds[POLL_SIGNALS].revents)
+        r = handle_signals(session);
+    if (r == 0 && fds[POLL_CANCELLER].revents && session->canceller)
+        handle_canceller(session);
+    if (r == 0)
+        pump_dispatch(session->pump, fds + POLL_PUMP);
+    if (r == 0 && fds[POLL_CLIENT].revents)
+        r = handle_answers(session);
+    return r;
+}
+
+static int loop(struct session *session)
+{
+    while (session->client || !pump_is_drained(session->pump)) {
+        int r = wait_and_dispatch(session);
+        if (r != 0)
+            return r;
+    }
+    progress_end(&session->progress);
+    return session->lost ? helper_fail_connection(session->lost, session->is_answered) : 0;
+}
+
+int session_run(struct varlink_client *client, struct request *request,
+                const struct session_options *options, struct varlink_answer *ret)
+{
+    _cleanup_(session_release) struct session session = {
+        .options = options, .client = client, .signals = -1, .pump = pump_new()
+    };
+
+    if (!session.pump)
+        return say_failure_errno(-ENOMEM, "cannot start the run");
+
+    int r = helper_send(client, "Run", TAKE_PTR(request->parameters), VARLINK_CALL_MORE,
+                        request->fds, request->n_fds);
+    request_release(request);
+    if (r != 0)
+        return r;
+    session.signals = take_signals();
+    if (session.signals < 0)
+        return say_failure_errno(session.signals, "cannot follow the run");
+    r = loop(&session);
+    if (r != 0)
+        return r;
+
+    int error = pump_error(session.pump);
+    if (error)
+        return say_failure(EXIT_OURS, "Failed", NULL, "cannot write the output of the script: %s",
+                           strerror(error));
+    *ret = session.final;
+    session.final = (struct varlink_answer){};
+    return 0;
+}

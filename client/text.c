@@ -1,0 +1,104 @@
+#include "client/text.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define WIDTH_DEFAULT 80
+
+/* What the program shows is UTF-8 whatever the locale, so widths are those of UTF-8. */
+static void use_utf8(void)
+{
+    static bool done;
+
+    if (!done)
+        setlocale(LC_CTYPE, "C.UTF-8");
+    done = true;
+}
+
+/* Length in bytes of the part of @text that fits @max columns; its width in @ret_width. */
+static size_t fitting(const char *text, size_t max, size_t *ret_width)
+{
+    const char *p = text;
+    mbstate_t state = {};
+    size_t width = 0;
+
+    use_utf8();
+    while (*p) {
+        wchar_t c;
+        size_t n = mbrtowc(&c, p, strlen(p), &state);
+        if (n == 0 || n == (size_t)-1 || n == (size_t)-2) {
+            state = (mbstate_t){};
+            c = L'?';
+            n = 1;
+        }
+        int columns = wcwidth(c);
+        if (columns < 0)
+            columns = 1;
+        if (width + (size_t)columns > max)
+            break;
+        width += (size_t)columns;
+        p += n;
+    }
+    *ret_width = width;
+    return (size_t)(p - text);
+}
+
+size_t text_width(const char *text)
+{
+    size_t width;
+
+    fitting(text, SIZE_MAX, &width);
+    return width;
+}
+
+void text_print_padded(FILE *to, const char *text, size_t width)
+{
+    size_t own = text_width(text);
+
+    fputs(text, to);
+    if (own < width)
+        fprintf(to, "%*s", (int)(width - own), "");
+}
+
+char *text_cut(const char *text, size_t width)
+{
+    size_t own, size = fitting(text, width, &own);
+    char *cut = NULL;
+
+    if (text[size] == '\0')
+        return strdup(text);
+    size = fitting(text, width - 1, &own);
+    return asprintf(&cut, "%.*s…", (int)size, text) < 0 ? NULL : cut;
+}
+
+size_t terminal_width(void)
+{
+    struct winsize size = {};
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col < WIDTH_DEFAULT)
+        return WIDTH_DEFAULT;
+    return size.ws_col;
+}
+
+const char *text_age(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE])
+{
+    uint64_t s = now_usec > usec ? (now_usec - usec) / 1000000 : 0;
+
+    if (s < 1)
+        return "just now";
+    if (s < 60)
+        snprintf(buffer, TEXT_AGE, "%" PRIu64 " s ago", s);
+    else if (s < 60 * 60)
+        snprintf(buffer, TEXT_AGE, "%" PRIu64 " min ago", s / 60);
+    else if (s < 48 * 60 * 60)
+        snprintf(buffer, TEXT_AGE, "%" PRIu64 " h ago", s / (60 * 60));
+    else
+        snprintf(buffer, TEXT_AGE, "%" PRIu64 " d ago", s / (24 * 60 * 60));
+    return buffer;
+}

@@ -1,0 +1,24 @@
+/* Text in columns: as wide as a terminal shows it, in UTF-8. Called by what prints tables and
+ * lists. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Columns that @text, which was made safe to show, takes. */
+size_t text_width(const char *text);
+
+/* Prints @text and spaces up to @width columns; wider text is printed whole. */
+void text_print_padded(FILE *to, const char *text, size_t width);
+
+/* @text if it fits @width columns (at least 1), else its beginning and "…". Returns a new string,
+ * or NULL out of memory. */
+char *text_cut(const char *text, size_t width);
+
+/* Columns of the terminal on standard output; 80 if it is none or narrower. */
+size_t terminal_width(void);
+
+/* "3 min ago", from microseconds since the epoch. @buffer is returned. */
+#define TEXT_AGE 32
+const char *text_age(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE]);
