@@ -1,0 +1,41 @@
+/* The parts of sbxctl-launch: main.c starts launch.c, which is the process, parse.c understands
+ * packets, put.c makes input files, seccomp.c installs the filter. Included by these and their
+ * tests only. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "protocol.h"
+
+/* What a GO asks for. All strings lie in its packet. */
+struct launch_program {
+    char *argv[LAUNCH_ARGV_MAX + 1];
+    char *env[LAUNCH_ENV_MAX + 1];
+    const char *directory;
+};
+
+/* Read a whole packet of @size bytes, header and all, aligned as its struct. Return 0 or -EBADMSG;
+ * @ret holds nothing of use then. A put's name is a string, and no more is known of it (put_file()
+ * looks at it). */
+int launch_parse_go(char *packet, size_t size, struct launch_program *ret);
+int launch_parse_put(const char *packet, size_t size, const char **ret_name);
+
+/* Makes the file @name below the directory @workspace with the first @size bytes of @source and the
+ * permission bits @mode (at most 0777), and the folders on the way to it; the read position of
+ * @source neither matters nor, where it can seek, moves. Returns 0 with the file's stat in @done,
+ * or a negative errno: -EINVAL for a name that protocol.h forbids, -EEXIST, -EIO for a source that
+ * is shorter, -ENOSPC, ...; no file is left then. */
+int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t size,
+             struct launch_put_done *done);
+
+/* Installs the filters of seccomp-gen.c for this process and all it will start. Needs no_new_privs.
+ * Returns 0 or a negative errno. */
+int seccomp_install(void);
+
+/* The launcher with the workspace @workspace; see launch.c. Returns or ends with the process's exit
+ * status. */
+int launch_main(const char *workspace, int argc, char *argv[]);

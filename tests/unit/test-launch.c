@@ -1,0 +1,618 @@
+/* sbxctl-launch as an ordinary process, with a temporary folder as its workspace. What only holds
+ * in a real sandbox (a PID namespace, no privileges) is tested in tests/functional/test_engine.py.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "common/packet.h"
+#include "launch/launch.h"
+
+struct bench {
+    char workspace[32];
+    pid_t launcher;
+    int control, workspace_fd;
+    struct launch_ready ready;
+};
+
+/* ---- the broker's side */
+
+static void receive(struct bench *b, void *data, size_t size, uint32_t type,
+                    int fds[PACKET_FDS_MAX])
+{
+    const struct launch_header *header = data;
+    size_t n;
+
+    assert_int_equal(packet_recv(b->control, data, size, fds, &n), size);
+    assert_int_equal(header->version, LAUNCH_PROTOCOL_VERSION);
+    assert_int_equal(header->type, type);
+}
+
+/* Runs launch_main() in a process of its own, which ends with it. */
+static pid_t launch(const char *workspace, int control, int argc, char *argv[])
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        /* What a program must not inherit. */
+        umask(0);
+        signal(SIGPIPE, SIG_IGN);
+        signal(SIGUSR1, SIG_IGN);
+        if (chdir(workspace) < 0 || dup2(control, STDIN_FILENO) < 0)
+            _exit(99);
+        _exit(launch_main(".", argc, argv));
+    }
+    return pid;
+}
+
+static void get_ready(struct bench *b)
+{
+    int fds[PACKET_FDS_MAX];
+
+    receive(b, &b->ready, sizeof(b->ready), LAUNCH_READY, fds);
+    b->workspace_fd = fds[0];
+}
+
+static int start_launcher(void **state)
+{
+    static struct bench b;
+    char *argv[] = { (char *)"sbxctl-launch", NULL };
+    int pair[2];
+
+    b = (struct bench){ .workspace = "/tmp/test-launch-XXXXXX" };
+    if (!mkdtemp(b.workspace) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    b.control = pair[0];
+    b.launcher = launch(b.workspace, pair[1], 1, argv);
+    close(pair[1]);
+    get_ready(&b);
+    *state = &b;
+    return 0;
+}
+
+static int wait_status(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int stop_launcher(void **state)
+{
+    struct bench *b = *state;
+    char command[64];
+
+    b->control = close_fd(b->control);
+    b->workspace_fd = close_fd(b->workspace_fd);
+    if (b->launcher > 0)
+        wait_status(b->launcher);
+    snprintf(command, sizeof(command), "rm -rf %s", b->workspace);
+    return system(command);
+}
+
+static int memory_file(const char *content, size_t size)
+{
+    int fd = memfd_create("source", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, content, size), size);
+    return fd;
+}
+
+static struct launch_put_done put_fd(struct bench *b, const char *name, uint32_t mode,
+                                     uint64_t size, int source)
+{
+    struct {
+        struct launch_put put;
+        char name[LAUNCH_NAME_MAX + 100];
+    } packet = {
+        .put = { .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_PUT }, .mode = mode, .size = size }
+    };
+    struct launch_put_done done;
+    int fds[PACKET_FDS_MAX];
+
+    strcpy(packet.name, name);
+    assert_int_equal(
+        packet_send(b->control, &packet, sizeof(packet.put) + strlen(name) + 1, &source, 1), 0);
+    receive(b, &done, sizeof(done), LAUNCH_PUT_DONE, fds);
+    return done;
+}
+
+static struct launch_put_done put(struct bench *b, const char *name, const char *content)
+{
+    int source = memory_file(content, strlen(content));
+    struct launch_put_done done = put_fd(b, name, 0644, strlen(content), source);
+
+    close(source);
+    return done;
+}
+
+/* Sends GO with the strings @words, of which the first @n_argv and the next @n_env are what they
+ * are called; the last one is the directory. Returns the end of the program's stdout (and stderr).
+ */
+static int go_words(struct bench *b, uint32_t n_argv, uint32_t n_env, const char *const words[])
+{
+    char packet[LAUNCH_PACKET_MAX];
+    struct launch_go go = { { LAUNCH_PROTOCOL_VERSION, LAUNCH_GO }, n_argv, n_env };
+    int out[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    size_t size = sizeof(go);
+
+    memcpy(packet, &go, sizeof(go));
+    for (size_t i = 0; i < n_argv + n_env + 1; i++) {
+        strcpy(packet + size, words[i]);
+        size += strlen(words[i]) + 1;
+    }
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    assert_int_equal(
+        packet_send(b->control, packet, size, (const int[]){ null, out[1], out[1] }, 3), 0);
+    close(null);
+    close(out[1]);
+    return out[0];
+}
+
+static int go_shell(struct bench *b, const char *script)
+{
+    return go_words(b, 3, 1,
+                    (const char *const[]){ "sh", "-c", script, "PATH=/usr/bin:/bin", "." });
+}
+
+static struct launch_exited await_exited(struct bench *b)
+{
+    struct launch_exited exited;
+    int fds[PACKET_FDS_MAX];
+
+    receive(b, &exited, sizeof(exited), LAUNCH_EXITED, fds);
+    return exited;
+}
+
+/* Reads a pipe to its end, and closes it. */
+static void assert_output(int fd, const char *expected)
+{
+    char text[4096];
+    size_t used = 0;
+    ssize_t n;
+
+    while ((n = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(fd);
+    assert_string_equal(text, expected);
+}
+
+static void assert_shell(struct bench *b, const char *script, const char *expected)
+{
+    int out = go_shell(b, script);
+    struct launch_exited exited = await_exited(b);
+
+    assert_output(out, expected);
+    assert_int_equal(exited.kind, LAUNCH_EXIT_CODE);
+    assert_int_equal(exited.value, 0);
+}
+
+/* ---- ready and go */
+
+static void ready_tells_who_it_is_and_brings_the_workspace(void **state)
+{
+    struct bench *b = *state;
+    struct stat here, there;
+
+    assert_int_equal(b->ready.uid, getuid());
+    assert_int_equal(b->ready.gid, getgid());
+    assert_int_equal(b->ready.pid_namespace, 0);
+    assert_int_equal(fstat(b->workspace_fd, &there), 0);
+    assert_int_equal(stat(b->workspace, &here), 0);
+    assert_int_equal(here.st_ino, there.st_ino);
+}
+
+static void program_writes_to_the_streams_it_was_given(void **state)
+{
+    assert_shell(*state, "cat; echo out; echo err >&2", "out\nerr\n");
+}
+
+static void program_has_exactly_the_environment_it_was_given(void **state)
+{
+    struct bench *b = *state;
+    int out = go_words(b, 1, 2, (const char *const[]){ "/usr/bin/env", "A=1", "EMPTY=", "/" });
+
+    assert_output(out, "A=1\nEMPTY=\n");
+    assert_int_equal(await_exited(b).value, 0);
+}
+
+static void program_is_looked_up_in_its_own_path(void **state)
+{
+    struct bench *b = *state;
+    int out = go_words(b, 1, 1, (const char *const[]){ "env", "PATH=/nowhere", "/" });
+    struct launch_exited exited = await_exited(b);
+
+    assert_output(out, "");
+    assert_int_equal(exited.kind, LAUNCH_EXIT_EXEC);
+    assert_int_equal(exited.value, ENOENT);
+}
+
+static void program_starts_in_its_directory(void **state)
+{
+    struct bench *b = *state;
+    int out = go_words(b, 1, 1, (const char *const[]){ "pwd", "PATH=/usr/bin:/bin", "/usr" });
+
+    assert_output(out, "/usr\n");
+    assert_int_equal(await_exited(b).kind, LAUNCH_EXIT_CODE);
+
+    close(go_words(b, 1, 1, (const char *const[]){ "pwd", "PATH=/usr/bin:/bin", "/nowhere" }));
+    struct launch_exited exited = await_exited(b);
+    assert_int_equal(exited.kind, LAUNCH_EXIT_EXEC);
+    assert_int_equal(exited.value, ENOENT);
+}
+
+static void program_inherits_three_descriptors(void **state)
+{
+    /* The fourth one is the directory that ls reads. */
+    assert_shell(*state, "exec ls /proc/self/fd", "0\n1\n2\n3\n");
+}
+
+static void program_is_confined(void **state)
+{
+    assert_shell(*state,
+                 "grep -E '^(NoNewPrivs|Seccomp|SigBlk|SigIgn):' /proc/self/status | tr '\\t' ' ';"
+                 "ulimit -c; umask; cat /proc/self/oom_score_adj",
+                 "SigBlk: 0000000000000000\nSigIgn: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n"
+                 "0\n0022\n1000\n");
+}
+
+static void end_of_the_program_is_told(void **state)
+{
+    struct bench *b = *state;
+    struct launch_exited exited;
+
+    close(go_shell(b, "exit 42"));
+    exited = await_exited(b);
+    assert_int_equal(exited.kind, LAUNCH_EXIT_CODE);
+    assert_int_equal(exited.value, 42);
+
+    close(go_shell(b, "kill -SEGV $$"));
+    exited = await_exited(b);
+    assert_int_equal(exited.kind, LAUNCH_EXIT_SIGNAL);
+    assert_int_equal(exited.value, SIGSEGV);
+}
+
+static void cpu_time_is_counted(void **state)
+{
+    struct bench *b = *state;
+
+    close(go_shell(b, "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"));
+    assert_in_range(await_exited(b).cpu_usec, 10000, 10000000);
+}
+
+static void go_may_come_again(void **state)
+{
+    assert_shell(*state, "echo kept >state", "");
+    assert_int_equal(put(*state, "later", "!").error, 0);
+    assert_shell(*state, "cat state later", "kept\n!");
+}
+
+/* ---- put */
+
+static void put_makes_file_and_folders(void **state)
+{
+    struct bench *b = *state;
+    int source = memory_file("a,b\n", 4);
+    struct launch_put_done done = put_fd(b, "data/deep/in.csv", 0751, 4, source);
+    struct stat st;
+
+    close(source);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(fstatat(b->workspace_fd, "data/deep", &st, 0), 0);
+    assert_int_equal(st.st_mode, S_IFDIR | 0755);
+    assert_int_equal(fstatat(b->workspace_fd, "data/deep/in.csv", &st, 0), 0);
+    assert_int_equal(st.st_mode, S_IFREG | 0751);
+    assert_int_equal(st.st_ino, done.inode);
+    assert_int_equal(st.st_size, done.size);
+    assert_int_equal(st.st_ctim.tv_sec, done.ctime_sec);
+    assert_int_equal(st.st_ctim.tv_nsec, done.ctime_nsec);
+    assert_int_equal(st.st_mtim.tv_sec, done.mtime_sec);
+    assert_int_equal(st.st_mtim.tv_nsec, done.mtime_nsec);
+    assert_true(done.mtime_sec < done.ctime_sec);
+    assert_shell(b, "cat data/deep/in.csv", "a,b\n");
+}
+
+static void put_copies_from_the_beginning_whatever_was_read(void **state)
+{
+    struct bench *b = *state;
+    int source = memory_file("0123456789", 10);
+
+    assert_int_equal(lseek(source, 7, SEEK_SET), 7);
+    assert_int_equal(put_fd(b, "all", 0644, 10, source).error, 0);
+    assert_int_equal(put_fd(b, "some", 0644, 4, source).error, 0);
+    assert_int_equal(lseek(source, 0, SEEK_CUR), 7);
+    close(source);
+    assert_shell(b, "cat all; echo; cat some", "0123456789\n0123");
+}
+
+static void put_reads_pipes(void **state)
+{
+    struct bench *b = *state;
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "through a pipe", 14), 14);
+    assert_int_equal(put_fd(b, "piped", 0644, 14, ends[0]).error, 0);
+    close(ends[1]);
+    assert_int_equal(put_fd(b, "more", 0644, 1, ends[0]).error, EIO);
+    close(ends[0]);
+    assert_shell(b, "cat *", "through a pipe");
+}
+
+static void put_of_a_source_that_is_too_short_leaves_no_file(void **state)
+{
+    struct bench *b = *state;
+    int source = memory_file("abc", 3);
+
+    assert_int_equal(put_fd(b, "short", 0644, 4, source).error, EIO);
+    close(source);
+    assert_int_equal(faccessat(b->workspace_fd, "short", F_OK, 0), -1);
+}
+
+static void put_copies_large_files(void **state)
+{
+    struct bench *b = *state;
+    int source = memfd_create("source", MFD_CLOEXEC);
+
+    assert_int_equal(ftruncate(source, 3000000), 0);
+    assert_int_equal(pwrite(source, "end", 3, 2999997), 3);
+    assert_int_equal(put_fd(b, "large", 0644, 3000000, source).error, 0);
+    close(source);
+    assert_shell(b, "wc -c <large; tail -c 3 large", "3000000\nend");
+}
+
+static void put_refuses_names_that_lead_elsewhere(void **state)
+{
+    static const char *const bad[] = { "/etc/x", "..",   "../x", "a/../b", "./a",
+                                       "a/.",    "a//b", "a/",   ".",      "" };
+    char name[LAUNCH_NAME_MAX + 2];
+    struct bench *b = *state;
+
+    for (size_t i = 0; i < ELEMENTS(bad); i++)
+        if (put(b, bad[i], "x").error != EINVAL)
+            fail_msg("not refused: '%s'", bad[i]);
+    memset(name, 'x', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
+    assert_int_equal(put(b, name, "x").error, EINVAL);
+    assert_shell(b, "ls -A", "");
+}
+
+static void put_overwrites_nothing_and_follows_no_link(void **state)
+{
+    struct bench *b = *state;
+
+    assert_shell(
+        b, "mkdir real; ln -s real folder; ln -s real/planted link; ln -s / root; echo old >file",
+        "");
+    assert_int_equal(put(b, "file", "new").error, EEXIST);
+    assert_int_equal(put(b, "link", "new").error, EEXIST);
+    assert_int_equal(put(b, "folder/x", "new").error, ENOTDIR);
+    assert_int_equal(put(b, "root/tmp/x", "new").error, ENOTDIR);
+    assert_int_equal(put(b, "file/x", "new").error, ENOTDIR);
+    assert_shell(b, "cat file; ls real", "old\n");
+}
+
+/* ---- the end */
+
+static void end_of_file_ends_launcher_and_program(void **state)
+{
+    struct bench *b = *state;
+    int out = go_shell(b, "trap '' TERM HUP; echo up; sleep 1000");
+    char text[3];
+
+    assert_int_equal(read(out, text, 3), 3);
+    b->control = close_fd(b->control);
+    assert_int_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+    /* The pipe ends when the last process that has it is dead. */
+    assert_output(out, "");
+}
+
+static void bye_ends_it_too(void **state)
+{
+    struct bench *b = *state;
+    struct launch_header bye = { LAUNCH_PROTOCOL_VERSION, LAUNCH_BYE };
+    int out = go_shell(b, "sleep 1000");
+
+    assert_int_equal(packet_send(b->control, &bye, sizeof(bye), NULL, 0), 0);
+    assert_int_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+    assert_output(out, "");
+}
+
+static void signals_for_the_program_do_not_end_the_launcher(void **state)
+{
+    struct bench *b = *state;
+
+    kill(b->launcher, SIGTERM);
+    kill(b->launcher, SIGINT);
+    kill(b->launcher, SIGHUP);
+    assert_shell(b, "echo still here", "still here\n");
+}
+
+static void assert_fatal(const void *packet, size_t size, size_t n_fds)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), fds[] = { null, null, null, null };
+    void *state;
+
+    assert_int_equal(start_launcher(&state), 0);
+    struct bench *b = state;
+    assert_int_equal(packet_send(b->control, packet, size, fds, n_fds), 0);
+    assert_int_not_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+    close(null);
+    assert_int_equal(stop_launcher(&state), 0);
+}
+
+/* The packets of the next two tests, which differ from these in one point each. */
+static const struct {
+    struct launch_go go;
+    char strings[7];
+} good_go = { { { LAUNCH_PROTOCOL_VERSION, LAUNCH_GO }, 1, 0 }, "true\0/" };
+#define GOOD_GO_SIZE (sizeof(struct launch_go) + 7)
+
+union put_packet {
+    struct launch_put put;
+    char bytes[sizeof(struct launch_put) + 4];
+};
+#define PUT_PACKET_SIZE (sizeof(struct launch_put) + 4)
+
+static union put_packet good_put(void)
+{
+    union put_packet packet = { .put = { { LAUNCH_PROTOCOL_VERSION, LAUNCH_PUT }, 0644, 0, 0 } };
+
+    memcpy(packet.bytes + sizeof(packet.put), "abc", 4);
+    return packet;
+}
+
+static void well_formed_packets_are_not_fatal(void **state)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), fds[PACKET_FDS_MAX];
+    const union put_packet packet = good_put();
+    struct bench *b = *state;
+    struct launch_put_done done;
+
+    assert_int_equal(packet_send(b->control, &packet, PUT_PACKET_SIZE, &null, 1), 0);
+    receive(b, &done, sizeof(done), LAUNCH_PUT_DONE, fds);
+    assert_int_equal(
+        packet_send(b->control, &good_go, GOOD_GO_SIZE, (const int[]){ null, null, null }, 3), 0);
+    assert_int_equal(await_exited(b).kind, LAUNCH_EXIT_CODE);
+    close(null);
+}
+
+static void malformed_packets_are_fatal(void **state)
+{
+    const struct launch_header unknown = { LAUNCH_PROTOCOL_VERSION, 99 };
+    const struct launch_header newer = { LAUNCH_PROTOCOL_VERSION + 1, LAUNCH_BYE };
+    union put_packet packet = good_put();
+
+    assert_fatal("x", 1, 0);
+    assert_fatal(&unknown, sizeof(unknown), 0);
+    assert_fatal(&newer, sizeof(newer), 0);
+    assert_fatal(&good_go, sizeof(struct launch_header), 3);
+    /* descriptors: too few, too many */
+    assert_fatal(&good_go, GOOD_GO_SIZE, 2);
+    assert_fatal(&good_go, GOOD_GO_SIZE, 4);
+    assert_fatal(&packet, PUT_PACKET_SIZE, 0);
+    assert_fatal(&packet, PUT_PACKET_SIZE, 2);
+    /* a name that is not terminated, or has a NUL inside; more than permission bits */
+    assert_fatal(&packet, PUT_PACKET_SIZE - 1, 1);
+    packet.bytes[sizeof(packet.put) + 1] = '\0';
+    assert_fatal(&packet, PUT_PACKET_SIZE, 1);
+    packet = good_put();
+    packet.put.mode = 04755;
+    assert_fatal(&packet, PUT_PACKET_SIZE, 1);
+}
+
+static void second_go_while_the_program_runs_is_fatal(void **state)
+{
+    struct bench *b = *state;
+    int out = go_shell(b, "sleep 1000");
+
+    close(go_shell(b, "true"));
+    assert_int_not_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+    assert_output(out, "");
+}
+
+static void control_socket_may_be_a_path(void **state)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct bench *b = *state;
+    char *argv[] = { (char *)"sbxctl-launch", (char *)"--socket", address.sun_path, NULL };
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", b->workspace);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+
+    struct bench second = { .launcher =
+                                launch(b->workspace, open("/dev/null", O_RDONLY), 3, argv) };
+    second.control = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    get_ready(&second);
+    assert_shell(&second, "echo hello", "hello\n");
+    close(second.control);
+    close(second.workspace_fd);
+    assert_int_equal(wait_status(second.launcher), 0);
+    close(listener);
+}
+
+/* ---- parsing */
+
+static int parse_go(uint32_t n_argv, uint32_t n_env, const char *strings, size_t size)
+{
+    static struct launch_program program;
+    union {
+        struct launch_go go;
+        char bytes[256];
+    } packet = { .go = { .n_argv = n_argv, .n_env = n_env } };
+
+    memcpy(packet.bytes + sizeof(packet.go), strings, size);
+    return launch_parse_go(packet.bytes, sizeof(packet.go) + size, &program);
+}
+
+static void go_must_be_what_it_says(void **state)
+{
+    assert_int_equal(parse_go(1, 1, "true\0A=1\0/", 11), 0);
+    assert_int_equal(parse_go(1, 0, "true\0", 6),
+                     0); /* the empty directory is execve's and chdir's affair */
+    assert_int_equal(parse_go(0, 0, "/", 2), -EBADMSG);
+    assert_int_equal(parse_go(1, 0, "true", 5), -EBADMSG);
+    assert_int_equal(parse_go(1, 0, "true\0/", 6), -EBADMSG);
+    assert_int_equal(parse_go(1, 0, "true\0/\0more", 12), -EBADMSG);
+    assert_int_equal(parse_go(2, 0, "true\0/", 7), -EBADMSG);
+    assert_int_equal(parse_go(1, 1, "true\0A\0/", 9), -EBADMSG);
+    assert_int_equal(parse_go(1, 1, "true\0=A\0/", 10), -EBADMSG);
+    assert_int_equal(parse_go(UINT32_MAX, 1, "true\0/", 7), -EBADMSG);
+    assert_int_equal(parse_go(1, UINT32_MAX, "true\0/", 7), -EBADMSG);
+    assert_int_equal(parse_go(LAUNCH_ARGV_MAX, LAUNCH_ENV_MAX, "true\0/", 7), -EBADMSG);
+}
+
+#define WITH_LAUNCHER(test) cmocka_unit_test_setup_teardown(test, start_launcher, stop_launcher)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_LAUNCHER(ready_tells_who_it_is_and_brings_the_workspace),
+        WITH_LAUNCHER(program_writes_to_the_streams_it_was_given),
+        WITH_LAUNCHER(program_has_exactly_the_environment_it_was_given),
+        WITH_LAUNCHER(program_is_looked_up_in_its_own_path),
+        WITH_LAUNCHER(program_starts_in_its_directory),
+        WITH_LAUNCHER(program_inherits_three_descriptors),
+        WITH_LAUNCHER(program_is_confined),
+        WITH_LAUNCHER(end_of_the_program_is_told),
+        WITH_LAUNCHER(cpu_time_is_counted),
+        WITH_LAUNCHER(go_may_come_again),
+        WITH_LAUNCHER(put_makes_file_and_folders),
+        WITH_LAUNCHER(put_copies_from_the_beginning_whatever_was_read),
+        WITH_LAUNCHER(put_reads_pipes),
+        WITH_LAUNCHER(put_of_a_source_that_is_too_short_leaves_no_file),
+        WITH_LAUNCHER(put_copies_large_files),
+        WITH_LAUNCHER(put_refuses_names_that_lead_elsewhere),
+        WITH_LAUNCHER(put_overwrites_nothing_and_follows_no_link),
+        WITH_LAUNCHER(end_of_file_ends_launcher_and_program),
+        WITH_LAUNCHER(bye_ends_it_too),
+        WITH_LAUNCHER(signals_for_the_program_do_not_end_the_launcher),
+        WITH_LAUNCHER(second_go_while_the_program_runs_is_fatal),
+        WITH_LAUNCHER(control_socket_may_be_a_path),
+        WITH_LAUNCHER(well_formed_packets_are_not_fatal),
+        cmocka_unit_test(malformed_packets_are_fatal),
+        cmocka_unit_test(go_must_be_what_it_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
