@@ -1,0 +1,441 @@
+/* The life of one sandbox, see sandbox.h: start, ready, kill, ended. */
+#include "sandbox.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <systemd/sd-daemon.h>
+
+#include "account.h"
+#include "common/cleanup.h"
+#include "counters.h"
+#include "engine/protocol.h"
+#include "etc.h"
+#include "launch/protocol.h"
+#include "unit.h"
+
+#define SECOND 1000000ULL /* all times are in microseconds of CLOCK_MONOTONIC */
+#define READY_TIMEOUT (20 * SECOND)
+#define GONE_TIMEOUT (5 * SECOND)
+
+struct sandbox {
+    int broker;
+    int control; /* until it is the broker's */
+    sd_bus *bus;
+    unsigned systemd;
+    uint64_t connection;
+    struct engine_start start;
+    char etc[ETC_PATH_MAX];
+    struct account account;
+    char unit[UNIT_NAME_MAX];
+    char cgroup[UNIT_CGROUP_MAX];
+};
+
+/* How the wait for something ended. */
+enum outcome {
+    OUTCOME_READY,   /* the launcher's */
+    OUTCOME_FAILED,  /* the launcher's end, or its silence */
+    OUTCOME_TIMEOUT, /* the sandbox's lifetime is over */
+    OUTCOME_KILL,    /* asked for by the broker, who waits for an answer */
+    OUTCOME_GONE,    /* the broker hung up, or talks nonsense */
+};
+
+static uint64_t now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec / 1000;
+}
+
+static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
+{
+    uint64_t t = now(), left = deadline > t ? deadline - t : 0;
+    struct timespec timeout = {
+        .tv_sec = (time_t)(left / SECOND),
+        .tv_nsec = (long)(left % SECOND) * 1000,
+    };
+    int r = ppoll(fds, n, &timeout, NULL);
+    return r < 0 ? -errno : r;
+}
+
+/* Tells the broker, in a sentence for the user, why there is no sandbox. */
+static void send_error(const struct sandbox *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void send_error(const struct sandbox *s, const char *format, ...)
+{
+    struct engine_message message = { .type = ENGINE_ERROR, .error.phase = "start" };
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message.error.message, sizeof(message.error.message), format, args);
+    va_end(args);
+    fprintf(stderr, SD_ERR "%s: %s\n", s->unit, message.error.message);
+    engine_send(s->broker, &message, NULL, 0);
+}
+
+/* ---- start */
+
+static int receive_start(struct sandbox *s)
+{
+    struct engine_message message;
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+
+    int r = engine_recv(s->broker, &message, fds, &n_fds);
+    if (r <= 0)
+        return r < 0 ? r : -ECONNRESET;
+    packet_close_fds(fds);
+    if (message.type != ENGINE_START || n_fds != 0)
+        return -EBADMSG;
+    s->start = message.start;
+    unit_name(s->start.run_id, s->unit);
+    return 0;
+}
+
+/* What is asked for and cannot be had here. */
+static int check_start(const struct sandbox *s)
+{
+    if (s->start.image[0] != '\0') {
+        send_error(s, "The systemd engine has no images, it runs this machine's own programs. "
+                      "Leave out the image, or choose the docker engine.");
+        return -EOPNOTSUPP;
+    }
+    if (s->start.network) {
+        send_error(s, "The systemd engine cannot give a sandbox access to the network.");
+        return -EOPNOTSUPP;
+    }
+    return 0;
+}
+
+static int prepare(struct sandbox *s)
+{
+    int r = sd_bus_open_system(&s->bus);
+    if (r < 0) {
+        send_error(s, "The system bus cannot be reached (%s). Is dbus.service running?",
+                   strerror(-r));
+        return r;
+    }
+    r = etc_get(s->etc);
+    if (r < 0) {
+        send_error(s, "The /etc of the sandbox cannot be made in /run: %s.", strerror(-r));
+        return r;
+    }
+    r = account_create(s->connection, s->start.cpu_percent, &s->account);
+    if (r < 0)
+        send_error(s, "The files of the sandbox cannot be made in /run: %s.", strerror(-r));
+    return r;
+}
+
+/* Asks for the unit. The launcher's end of the control socket is PID 1's alone afterwards. */
+static int launch(struct sandbox *s)
+{
+    _cleanup_free_ char *error = NULL;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        send_error(s, "No control socket can be made: %s.", strerror(errno));
+        return -errno;
+    }
+    _cleanup_close_ int far = pair[1];
+    s->control = pair[0];
+
+    const struct unit_spec spec = {
+        .name = s->unit,
+        .start = &s->start,
+        .connection = s->connection,
+        .control = far,
+        .etc = s->etc,
+        .account = s->account.directory,
+        .cpu_list = s->account.cpu_list,
+        .systemd = s->systemd,
+    };
+    int r = unit_start(s->bus, &spec, &error);
+    if (r < 0)
+        send_error(s, "systemd refused to start the sandbox: %s", error ? error : strerror(-r));
+    return r;
+}
+
+/* ---- ready */
+
+/* Returns OUTCOME_KILL with the grace period, or OUTCOME_GONE. */
+static enum outcome receive_kill(const struct sandbox *s, uint64_t *ret_grace)
+{
+    struct engine_message message;
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+
+    if (engine_recv(s->broker, &message, fds, &n_fds) <= 0)
+        return OUTCOME_GONE;
+    packet_close_fds(fds);
+    if (message.type != ENGINE_KILL)
+        return OUTCOME_GONE;
+    *ret_grace = message.kill.grace_usec;
+    return OUTCOME_KILL;
+}
+
+/* Takes the launcher's READY. Nothing untrusted runs yet, still nothing is believed that can be
+ * checked. */
+static enum outcome receive_ready(const struct sandbox *s, struct launch_ready *ret,
+                                  int *ret_workspace)
+{
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+
+    ssize_t n = packet_recv(s->control, ret, sizeof(*ret), fds, &n_fds);
+    if (n == sizeof(*ret) && n_fds == 1 && ret->header.version == LAUNCH_PROTOCOL_VERSION &&
+        ret->header.type == LAUNCH_READY && ret->uid != 0) {
+        *ret_workspace = TAKE_FD(fds[0]);
+        return OUTCOME_READY;
+    }
+    if (n > 0)
+        packet_close_fds(fds);
+    return OUTCOME_FAILED;
+}
+
+static enum outcome await_ready(const struct sandbox *s, struct launch_ready *ret,
+                                int *ret_workspace)
+{
+    uint64_t deadline = now() + READY_TIMEOUT, grace;
+
+    for (;;) {
+        struct pollfd fds[] = {
+            { .fd = s->broker, .events = POLLIN },
+            { .fd = s->control, .events = POLLIN },
+        };
+        int r = poll_until(fds, ELEMENTS(fds), deadline);
+        if (r <= 0)
+            return OUTCOME_FAILED;
+        /* A grace period has no use before the program runs. */
+        if (fds[0].revents)
+            return receive_kill(s, &grace);
+        if (fds[1].revents)
+            return receive_ready(s, ret, ret_workspace);
+    }
+}
+
+/* The steps of systemd.exec(5), "Process Exit Codes", that fail where something is wrong with the
+ * machine. */
+static const char *describe_status(int32_t status)
+{
+    switch (status) {
+    case 203:
+        return "the launcher could not be executed";
+    case 217:
+        return "no user could be allocated";
+    case 225:
+        return "no network namespace could be made";
+    case 226:
+        return "its file systems could not be set up";
+    case 228:
+        return "its system call filter could not be set up";
+    default:
+        return "the launcher ended early";
+    }
+}
+
+/* Says why the launcher did not come up. */
+static void send_not_ready(const struct sandbox *s)
+{
+    struct unit_state state;
+
+    /* PID 1 learns of the launcher's end a moment after its socket is closed. */
+    for (unsigned i = 0; i < 20; i++) {
+        if (unit_get_state(s->bus, s->unit, &state) < 0)
+            break;
+        if (!state.active) {
+            send_error(s,
+                       "The sandbox did not start: %s (status %" PRId32
+                       "). 'journalctl -u %s' has more.",
+                       describe_status(state.exit_status), state.exit_status, s->unit);
+            return;
+        }
+        usleep(10000);
+    }
+    send_error(
+        s,
+        "The sandbox did not get ready in %llu s. The machine may be overloaded; try again later.",
+        READY_TIMEOUT / SECOND);
+}
+
+/* Hands the workspace and the control socket to the broker. From here on it speaks to the launcher
+ * itself. */
+static enum outcome hand_over(struct sandbox *s, int workspace)
+{
+    struct engine_message message = { .type = ENGINE_READY };
+    const int fds[] = { workspace, s->control };
+
+    strcpy(message.ready.sandbox_id, s->unit);
+    int r = engine_send(s->broker, &message, fds, ELEMENTS(fds));
+    s->control = close_fd(s->control);
+    return r < 0 ? OUTCOME_GONE : OUTCOME_READY;
+}
+
+static enum outcome get_ready(struct sandbox *s)
+{
+    _cleanup_close_ int workspace = -1;
+    struct launch_ready ready;
+
+    enum outcome outcome = await_ready(s, &ready, &workspace);
+    if (outcome == OUTCOME_FAILED)
+        send_not_ready(s);
+    if (outcome != OUTCOME_READY)
+        return outcome;
+    int r = account_fill(&s->account, ready.uid, ready.gid);
+    if (r < 0) {
+        send_error(s, "The sandbox's user list cannot be written in /run: %s.", strerror(-r));
+        return OUTCOME_FAILED;
+    }
+    return hand_over(s, workspace);
+}
+
+/* ---- run */
+
+/* Waits for the end: the broker's word or hanging up, or the lifetime. */
+static enum outcome supervise(const struct sandbox *s)
+{
+    uint64_t lifetime_end = now() + s->start.lifetime_usec, grace_end = UINT64_MAX, grace;
+
+    for (;;) {
+        struct pollfd broker = { .fd = s->broker, .events = POLLIN };
+        int r = poll_until(&broker, 1, lifetime_end < grace_end ? lifetime_end : grace_end);
+        if (r < 0)
+            return OUTCOME_GONE;
+        if (r == 0)
+            return lifetime_end <= now() ? OUTCOME_TIMEOUT : OUTCOME_KILL;
+
+        enum outcome outcome = receive_kill(s, &grace);
+        if (outcome != OUTCOME_KILL || grace == 0 || grace_end != UINT64_MAX)
+            return outcome;
+        /* The launcher ignores it, the programs may use it to tidy up. */
+        r = unit_kill(s->bus, s->unit, SIGTERM);
+        if (r < 0)
+            return OUTCOME_KILL;
+        grace_end = grace < s->start.lifetime_usec ? now() + grace : lifetime_end;
+    }
+}
+
+/* ---- end */
+
+static bool is_known(uint64_t counter)
+{
+    return counter != UINT64_MAX;
+}
+
+/* What is left to know of a unit that ended before its counters were read. */
+static void ask_afterwards(const struct sandbox *s, struct engine_ended *ended, bool *timed_out)
+{
+    struct unit_state state;
+
+    if (unit_get_state(s->bus, s->unit, &state) < 0)
+        return;
+    *timed_out = *timed_out || strcmp(state.result, "timeout") == 0;
+    if (strcmp(state.result, "oom-kill") == 0)
+        ended->oom_kills = 1;
+    if (is_known(state.cpu_nsec))
+        ended->cpu_usec = state.cpu_nsec / 1000;
+    if (is_known(state.memory_peak))
+        ended->memory_peak_bytes = state.memory_peak;
+}
+
+static enum engine_why explain(const struct engine_ended *ended, bool timed_out)
+{
+    if (timed_out)
+        return ENGINE_WHY_TIMEOUT;
+    if (is_known(ended->oom_kills) && ended->oom_kills > 0)
+        return ENGINE_WHY_OOM;
+    if (is_known(ended->leftovers) && ended->leftovers > 0)
+        return ENGINE_WHY_KILLED;
+    return ENGINE_WHY_EXIT;
+}
+
+/* Reads the counters while the sandbox stands, then has everything in it killed. */
+static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
+{
+    struct counters counters;
+
+    counters_read(s->cgroup, &counters);
+    struct engine_ended ended = {
+        .oom_kills = counters.oom_kills,
+        .cpu_usec = counters.cpu_usec,
+        .memory_peak_bytes = counters.memory_peak_bytes,
+        .leftovers = counters.processes,
+    };
+    /* One of them is the launcher. */
+    if (is_known(ended.leftovers) && ended.leftovers > 0)
+        ended.leftovers--;
+    if (!is_known(counters.processes))
+        ask_afterwards(s, &ended, &timed_out);
+    ended.why = explain(&ended, timed_out);
+
+    int r = unit_kill(s->bus, s->unit, SIGKILL);
+    if (r < 0)
+        fprintf(stderr, SD_ERR "%s cannot be killed: %s\n", s->unit, strerror(-r));
+    ended.cleaned = r >= 0;
+    return ended;
+}
+
+/* Makes sure that the unit is gone; the broker has its answer already. Returns 0 or -ETIMEDOUT. */
+static int await_gone(const struct sandbox *s)
+{
+    uint64_t deadline = now() + GONE_TIMEOUT;
+    struct unit_state state;
+
+    for (unsigned pause = 2000; now() < deadline; pause = pause < 100000 ? pause * 2 : pause) {
+        if (unit_get_state(s->bus, s->unit, &state) >= 0 && !state.active)
+            return 0;
+        usleep(pause);
+    }
+    fprintf(stderr, SD_ERR "%s is still there %llu s after it was killed.\n", s->unit,
+            GONE_TIMEOUT / SECOND);
+    unit_stop(s->bus, s->unit);
+    return -ETIMEDOUT;
+}
+
+static int end(const struct sandbox *s, enum outcome outcome)
+{
+    struct engine_message message = { .type = ENGINE_ENDED };
+
+    message.ended = take_down(s, outcome == OUTCOME_TIMEOUT);
+    if (outcome == OUTCOME_KILL || outcome == OUTCOME_TIMEOUT)
+        engine_send(s->broker, &message, NULL, 0);
+    return await_gone(s);
+}
+
+/* ---- all of it */
+
+static int serve(struct sandbox *s)
+{
+    /* A refusal was sent by whoever refused; there is no unit then. */
+    if (receive_start(s) < 0 || check_start(s) < 0 || prepare(s) < 0 || launch(s) < 0)
+        return 0;
+    enum outcome outcome = get_ready(s);
+    if (unit_get_cgroup(s->bus, s->unit, s->cgroup) < 0)
+        s->cgroup[0] = '\0';
+    if (outcome == OUTCOME_READY)
+        outcome = supervise(s);
+    return end(s, outcome);
+}
+
+int sandbox_serve(int sock, uint64_t connection, unsigned systemd)
+{
+    struct sandbox s = {
+        .broker = sock,
+        .control = -1,
+        .systemd = systemd,
+        .connection = connection,
+    };
+
+    int r = serve(&s);
+    account_remove(connection);
+    close_fd(s.control);
+    close_fd(s.broker);
+    sd_bus_flush_close_unref(s.bus);
+    return r;
+}
