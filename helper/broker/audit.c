@@ -1,0 +1,193 @@
+/* The audit trail, see audit.h. The native protocol of journald: one datagram per entry,
+ * "FIELD=value" lines (https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). Its other form, for values
+ * with line ends, is never needed: there are none in an escaped value. */
+#include "broker/audit.h"
+#include "broker/audit-ids.h"
+#include "common/cleanup.h"
+#include "common/escape.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* Notice, so that MaxLevelStore= of a usual journald.conf keeps it; authpriv, for those who forward
+ * to syslog. */
+#define COMMON_FIELDS "PRIORITY=5\nSYSLOG_FACILITY=10\nSYSLOG_IDENTIFIER=sbxctl-helper\n"
+
+struct audit {
+    int fd; /* connected, or -1 */
+    struct sockaddr_un address;
+};
+
+struct audit_text {
+    const char *id, *message;
+};
+
+static const struct audit_text texts[] = {
+    [AUDIT_REQUEST] = { AUDIT_ID_REQUEST, "A run of code in a sandbox was asked for." },
+    [AUDIT_DECISION] = { AUDIT_ID_DECISION, "It was decided about a run of code in a sandbox." },
+    [AUDIT_START] = { AUDIT_ID_START, "A run of code in a sandbox starts." },
+    [AUDIT_END] = { AUDIT_ID_END, "A run of code in a sandbox ended." },
+    [AUDIT_SAVED] = { AUDIT_ID_SAVED, "The outputs of a run were given to its user." },
+    [AUDIT_CLEANUP] = { AUDIT_ID_CLEANUP, "A sandbox or a kept run was removed." },
+    [AUDIT_SWEEP] = { AUDIT_ID_SWEEP, "What an earlier process left behind was looked for." },
+};
+
+const char *audit_message_id(enum audit_event event)
+{
+    assert(event < ELEMENTS(texts));
+    return texts[event].id;
+}
+
+/* ---- A record ---- */
+
+static void append(struct audit_record *record, const char *prefix, const char *field,
+                   const char *value)
+{
+    size_t room = sizeof(record->data) - record->size;
+
+    if (record->error < 0)
+        return;
+    int n = snprintf(record->data + record->size, room, "%s%s=%s\n", prefix, field, value);
+    if (n < 0 || (size_t)n >= room)
+        record->error = -E2BIG;
+    else
+        record->size += (size_t)n;
+}
+
+void audit_record_init(struct audit_record *record, enum audit_event event)
+{
+    assert(event < ELEMENTS(texts));
+    record->event = event;
+    record->error = 0;
+    record->size = sizeof(COMMON_FIELDS) - 1;
+    memcpy(record->data, COMMON_FIELDS, sizeof(COMMON_FIELDS));
+    append(record, "", "MESSAGE_ID", texts[event].id);
+    append(record, "", "MESSAGE", texts[event].message);
+}
+
+/* journald drops a field of another form in silence, and keeps the rest (at most 64 bytes in all).
+ */
+static bool field_valid(const char *field)
+{
+    size_t n = strspn(field, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+
+    return n > 0 && n <= 64 - strlen("SBXCTL_") && field[n] == '\0';
+}
+
+void audit_add(struct audit_record *record, const char *field, const char *value)
+{
+    assert(field_valid(field));
+    if (!value || record->error < 0)
+        return;
+    _cleanup_free_ char *escaped = escape_text(value, strlen(value), AUDIT_VALUE_MAX);
+    if (!escaped)
+        record->error = -ENOMEM;
+    else
+        append(record, "SBXCTL_", field, escaped);
+}
+
+void audit_add_u64(struct audit_record *record, const char *field, uint64_t value)
+{
+    char text[32];
+
+    assert(field_valid(field));
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    append(record, "SBXCTL_", field, text);
+}
+
+void audit_add_i64(struct audit_record *record, const char *field, int64_t value)
+{
+    char text[32];
+
+    assert(field_valid(field));
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    append(record, "SBXCTL_", field, text);
+}
+
+/* ---- The connection ---- */
+
+/* Connects, or connects anew: a journald that was restarted has another socket under the same name.
+ */
+static int audit_connect(struct audit *audit)
+{
+    const struct sockaddr *address = (const struct sockaddr *)&audit->address;
+
+    if (audit->fd < 0) {
+        audit->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (audit->fd < 0)
+            return -errno;
+    }
+    if (connect(audit->fd, address, sizeof(audit->address)) < 0) {
+        int error = -errno;
+        audit->fd = close_fd(audit->fd);
+        return error;
+    }
+    return 0;
+}
+
+int audit_open(const char *socket_path, struct audit **ret)
+{
+    if (strlen(socket_path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return -ENAMETOOLONG;
+    struct audit *audit = calloc(1, sizeof(*audit));
+    if (!audit)
+        return -ENOMEM;
+    audit->fd = -1;
+    audit->address.sun_family = AF_UNIX;
+    strcpy(audit->address.sun_path, socket_path);
+    *ret = audit;
+    return 0;
+}
+
+struct audit *audit_close(struct audit *audit)
+{
+    if (audit)
+        close_fd(audit->fd);
+    free(audit);
+    return NULL;
+}
+
+static int send_once(struct audit *audit, const struct audit_record *record)
+{
+    ssize_t n;
+
+    if (audit->fd < 0)
+        return -ENOTCONN;
+    do
+        n = send(audit->fd, record->data, record->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    /* A datagram goes as a whole or not at all. */
+    return n < 0 ? -errno : 0;
+}
+
+int audit_send(struct audit *audit, struct audit_record *record)
+{
+    if (record->error < 0)
+        return record->error;
+    int r = send_once(audit, record);
+    if (r == -ENOTCONN || r == -ECONNREFUSED || r == -ECONNRESET || r == -ENOENT || r == -EPIPE) {
+        r = audit_connect(audit);
+        if (r == 0)
+            r = send_once(audit, record);
+    }
+    return r;
+}
+
+/* Connecting tells whether somebody listens, POLLOUT whether their queue has room (unix(7)): a
+ * journald that stands still is one that takes no records. */
+int audit_probe(struct audit *audit)
+{
+    int r = audit_connect(audit);
+    if (r < 0)
+        return r;
+    struct pollfd writable = { .fd = audit->fd, .events = POLLOUT };
+    if (poll(&writable, 1, 0) < 0)
+        return -errno;
+    return writable.revents & POLLOUT ? 0 : -EAGAIN;
+}

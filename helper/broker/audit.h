@@ -1,0 +1,53 @@
+/* The audit trail: records in the journal by its native protocol, without blocking, so that
+ * "recorded" is known and not hoped for (sd_journal_sendv() returns 0 when journald is not there,
+ * and blocks when it is stuck). Called by the broker for every request, decision, start, end, save
+ * and sweep. MESSAGE is fixed text; what comes from strangers stands in fields only, escaped and
+ * capped. */
+#pragma once
+
+#include <stdint.h>
+#include <stddef.h>
+
+#define AUDIT_SOCKET "/run/systemd/journal/socket"
+#define AUDIT_RECORD_MAX (32 * 1024)
+#define AUDIT_VALUE_MAX 1024 /* bytes of one escaped value; longer ones end in "…" */
+
+enum audit_event {
+    AUDIT_REQUEST,
+    AUDIT_DECISION,
+    AUDIT_START,
+    AUDIT_END,
+    AUDIT_SAVED,
+    AUDIT_CLEANUP,
+    AUDIT_SWEEP,
+};
+
+struct audit; /* the connection to journald */
+
+/* Prepares for journald at @socket_path. That nobody is there yet is no error here; audit_probe()
+ * and audit_send() tell. */
+int audit_open(const char *socket_path, struct audit **ret);
+struct audit *audit_close(struct audit *audit);
+
+/* A record being built. After an error of any add, sending fails with it; so adds need no check. */
+struct audit_record {
+    enum audit_event event;
+    int error;
+    size_t size;
+    char data[AUDIT_RECORD_MAX];
+};
+void audit_record_init(struct audit_record *record, enum audit_event event);
+/* @field without the SBXCTL_ prefix. The value is escaped to one printable line and capped; NULL
+ * adds nothing. */
+void audit_add(struct audit_record *record, const char *field, const char *value);
+void audit_add_u64(struct audit_record *record, const char *field, uint64_t value);
+void audit_add_i64(struct audit_record *record, const char *field, int64_t value);
+
+/* Hands the record to journald now. Returns 0, or a negative errno: nobody took it. Reconnects once
+ * if journald was restarted. */
+int audit_send(struct audit *audit, struct audit_record *record);
+/* 0 if journald takes records now. */
+int audit_probe(struct audit *audit);
+
+/* The MESSAGE_ID of an event, 32 hex digits; also listed in systemd/sbxctl.catalog. */
+const char *audit_message_id(enum audit_event event);

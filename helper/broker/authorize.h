@@ -1,0 +1,18 @@
+/* The authorization table: what each method of the interface needs. Default deny: a method without
+ * a row is refused. */
+#pragma once
+
+#include "broker/policy.h"
+
+enum authorize_rule {
+    AUTHORIZE_REFUSE,   /* no row */
+    AUTHORIZE_ANYBODY,  /* tells nothing about runs */
+    AUTHORIZE_OWN_RUNS, /* touches the caller's own runs only, checked by the index */
+    AUTHORIZE_BY_RISK,  /* polkit, by the approvals that the plan needs */
+};
+
+/* @method without the interface. */
+enum authorize_rule authorize_method(const char *method);
+
+/* The polkit action of one approval. */
+const char *authorize_action(enum approval approval);

@@ -1,0 +1,443 @@
+/* Loading of the administrator's configuration, see config.h. The INI syntax is inih's; what a key
+ * means and which values it takes is told here, in one table. */
+#include "broker/config.h"
+#include "common/cleanup.h"
+#include "common/quantity.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CONFIG_FILE_MAX (64 * 1024)
+/* inih cuts longer lines in silence (INI_MAX_LINE, 200 unless built otherwise). */
+#define CONFIG_LINE_MAX 190
+#define CONFIG_DROPINS_MAX 64
+
+enum key_type { KEY_BYTES, KEY_USEC, KEY_CPUS, KEY_NUMBER, KEY_BOOL, KEY_NETWORK, KEY_WORD };
+
+static const struct key {
+    const char *section, *name;
+    enum key_type type;
+    size_t offset;
+    uint64_t min, max;
+} keys[] = {
+#define AT(member) offsetof(struct config, member)
+    { "Defaults", "Network", KEY_NETWORK, AT(defaults.network), 0, 0 },
+    { "Defaults", "Memory", KEY_BYTES, AT(defaults.memory_bytes), 16 << 20, UINT64_C(1) << 42 },
+    { "Defaults", "CPUs", KEY_CPUS, AT(defaults.cpu_percent), 1, 100000 },
+    { "Defaults", "Timeout", KEY_USEC, AT(defaults.timeout_usec), 100000, 86400000000 },
+    { "Ceiling", "Network", KEY_NETWORK, AT(ceiling.network), 0, 0 },
+    { "Ceiling", "Memory", KEY_BYTES, AT(ceiling.memory_bytes), 16 << 20, UINT64_C(1) << 42 },
+    { "Ceiling", "CPUs", KEY_CPUS, AT(ceiling.cpu_percent), 1, 100000 },
+    { "Ceiling", "Timeout", KEY_USEC, AT(ceiling.timeout_usec), 100000, 86400000000 },
+    { "Limits", "Tasks", KEY_NUMBER, AT(tasks), 8, 100000 },
+    { "Limits", "Workspace", KEY_BYTES, AT(workspace_bytes), 1 << 20, UINT64_C(1) << 42 },
+    { "Limits", "WorkspaceFiles", KEY_NUMBER, AT(workspace_files), 16, 10000000 },
+    { "Limits", "Scratch", KEY_BYTES, AT(scratch_bytes), 1 << 20, UINT64_C(1) << 42 },
+    { "Limits", "OutputFiles", KEY_NUMBER, AT(output_files), 1, 100000 },
+    { "Limits", "KeptOutput", KEY_BYTES, AT(kept_stream_bytes), 4096, UINT64_C(1) << 32 },
+    { "Limits", "ScriptSize", KEY_BYTES, AT(script_bytes), 1, 64 << 20 },
+    { "Limits", "InputSize", KEY_BYTES, AT(input_bytes), 0, UINT64_C(1) << 42 },
+    { "Limits", "Inputs", KEY_NUMBER, AT(inputs), 0, 250 },
+    { "Queue", "Runs", KEY_NUMBER, AT(runs), 1, 1000 },
+    { "Queue", "RunsPerUser", KEY_NUMBER, AT(runs_per_user), 1, 1000 },
+    { "Queue", "QueuedPerUser", KEY_NUMBER, AT(queued_per_user), 0, 10000 },
+    { "Helper", "Engine", KEY_WORD, AT(engine), 0, 64 },
+    { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
+    { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
+    { "Helper", "ConnectionsPerUser", KEY_NUMBER, AT(connections_per_user), 2, 1000 },
+    { "Helper", "StartTimeout", KEY_USEC, AT(start_timeout_usec), 1000000, 3600000000 },
+    { "Helper", "Grace", KEY_USEC, AT(grace_usec), 0, 60000000 },
+    { "Helper", "IdleExit", KEY_USEC, AT(idle_exit_usec), 1000000, 86400000000 },
+#undef AT
+};
+
+struct loader {
+    struct config *config;
+    char message[256]; /* of the first error */
+};
+
+static const struct config built_in = {
+    .defaults = { .memory_bytes = 512 << 20, .cpu_percent = 100, .timeout_usec = 60000000 },
+    .ceiling = { .network = true,
+                 .memory_bytes = UINT64_C(2) << 30,
+                 .cpu_percent = 200,
+                 .timeout_usec = 300000000 },
+    .tasks = 256,
+    .workspace_bytes = 256 << 20,
+    .workspace_files = 100000,
+    .scratch_bytes = 64 << 20,
+    .output_files = 1000,
+    .kept_stream_bytes = 8 << 20,
+    .script_bytes = 1 << 20,
+    .input_bytes = 256 << 20,
+    .inputs = 100,
+    .runs = 8,
+    .runs_per_user = 2,
+    .queued_per_user = 16,
+    .connections_per_user = 64,
+    .start_timeout_usec = 30000000,
+    .grace_usec = 2000000,
+    .idle_exit_usec = 30000000,
+    .audit_required = true,
+    .audit_arguments = true,
+};
+
+static void free_words(char **words)
+{
+    for (; *words; words++) {
+        free(*words);
+        *words = NULL;
+    }
+}
+
+void config_release(struct config *config)
+{
+    free(config->engine);
+    for (size_t i = 0; i < config->n_languages; i++) {
+        struct language *language = &config->languages[i];
+        free(language->name);
+        free(language->interpreter);
+        free_words(language->options);
+        free_words(language->extensions);
+        free_words(language->shebangs);
+    }
+    *config = (struct config){ 0 };
+}
+
+const struct language *config_find_language(const struct config *config, const char *name)
+{
+    for (size_t i = 0; i < config->n_languages; i++)
+        if (strcmp(config->languages[i].name, name) == 0)
+            return &config->languages[i];
+    return NULL;
+}
+
+static bool word_is_plain(const char *word)
+{
+    return *word != '\0' && word[strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789-_")] == '\0';
+}
+
+static int parse_bool(const char *value, bool *ret)
+{
+    if (strcmp(value, "yes") == 0 || strcmp(value, "true") == 0)
+        *ret = true;
+    else if (strcmp(value, "no") == 0 || strcmp(value, "false") == 0)
+        *ret = false;
+    else
+        return -EINVAL;
+    return 0;
+}
+
+static int parse_network(const char *value, bool *ret)
+{
+    if (strcmp(value, "none") != 0 && strcmp(value, "internet") != 0)
+        return -EINVAL;
+    *ret = value[0] == 'i';
+    return 0;
+}
+
+static int replace_string(char **target, const char *value)
+{
+    char *copy = strdup(value);
+    if (!copy)
+        return -ENOMEM;
+    free(*target);
+    *target = copy;
+    return 0;
+}
+
+static int parse_words(const char *value, char **ret)
+{
+    size_t n = 0;
+
+    free_words(ret);
+    while (value[strspn(value, " \t")] != '\0') {
+        value += strspn(value, " \t");
+        size_t length = strcspn(value, " \t");
+        if (n == CONFIG_WORDS_MAX)
+            return -E2BIG;
+        ret[n] = strndup(value, length);
+        if (!ret[n++])
+            return -ENOMEM;
+        value += length;
+    }
+    return 0;
+}
+
+static int apply_key(struct config *config, const struct key *key, const char *value)
+{
+    void *target = (char *)config + key->offset;
+    uint64_t number;
+    int r;
+
+    switch (key->type) {
+    case KEY_BOOL:
+        return parse_bool(value, target);
+    case KEY_NETWORK:
+        return parse_network(value, target);
+    case KEY_WORD:
+        return word_is_plain(value) && strlen(value) <= key->max ? replace_string(target, value)
+                                                                 : -EINVAL;
+    case KEY_BYTES:
+        r = parse_bytes(value, &number);
+        break;
+    case KEY_USEC:
+        r = parse_usec(value, &number);
+        break;
+    case KEY_CPUS:
+        r = parse_cpus(value, &number);
+        break;
+    case KEY_NUMBER:
+        r = parse_number(value, &number);
+        break;
+    default:
+        return -EINVAL;
+    }
+    if (r < 0)
+        return r;
+    if (number < key->min || number > key->max)
+        return -ERANGE;
+    *(uint64_t *)target = number;
+    return 0;
+}
+
+static int apply_language_key(struct config *config, const char *name, const char *key,
+                              const char *value)
+{
+    struct language *language = (struct language *)config_find_language(config, name);
+
+    if (!language) {
+        if (!word_is_plain(name) || config->n_languages == CONFIG_LANGUAGES_MAX)
+            return -EINVAL;
+        language = &config->languages[config->n_languages];
+        language->name = strdup(name);
+        if (!language->name)
+            return -ENOMEM;
+        config->n_languages++;
+    }
+    if (strcmp(key, "Interpreter") == 0)
+        return *value ? replace_string(&language->interpreter, value) : -EINVAL;
+    if (strcmp(key, "Options") == 0)
+        return parse_words(value, language->options);
+    if (strcmp(key, "Extensions") == 0)
+        return parse_words(value, language->extensions);
+    if (strcmp(key, "Shebangs") == 0)
+        return parse_words(value, language->shebangs);
+    return -ENOENT;
+}
+
+/* inih's handler: 0 is an error, whose line number ini_parse_string() then returns. */
+static int handle_key(void *userdata, const char *section, const char *name, const char *value)
+{
+    struct loader *loader = userdata;
+    int r = -ENOENT;
+
+    if (strncmp(section, "Language ", 9) == 0) {
+        r = apply_language_key(loader->config, section + 9, name, value);
+    } else {
+        for (size_t i = 0; i < ELEMENTS(keys); i++)
+            if (strcmp(keys[i].section, section) == 0 && strcmp(keys[i].name, name) == 0)
+                r = apply_key(loader->config, &keys[i], value);
+    }
+    if (r >= 0)
+        return 1;
+    if (loader->message[0] == '\0')
+        snprintf(loader->message, sizeof(loader->message),
+                 r == -ENOENT   ? "unknown key %s= in section [%s]"
+                 : r == -ERANGE ? "the value of %s= in section [%s] is out of range"
+                                : "the value of %s= in section [%s] cannot be read",
+                 name, section);
+    return 0;
+}
+
+static bool owner_is_trusted(const struct stat *st)
+{
+    return (st->st_uid == 0 || st->st_uid == geteuid()) && (st->st_mode & 022) == 0;
+}
+
+static int fail(char **ret_error, int error, const char *path, const char *why)
+{
+    if (asprintf(ret_error, "%s: %s", path, why) < 0)
+        *ret_error = NULL;
+    return error;
+}
+
+/* Opened once, judged by its fd, read from that fd. */
+static int read_file(const char *path, char **ret, char **ret_error)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    _cleanup_free_ char *text = NULL;
+    struct stat st;
+    size_t size = 0;
+
+    if (fd < 0)
+        return errno == ENOENT ? -ENOENT : fail(ret_error, -errno, path, strerror(errno));
+    if (fstat(fd, &st) < 0)
+        return fail(ret_error, -errno, path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return fail(ret_error, -EINVAL, path, "not a regular file");
+    if (!owner_is_trusted(&st))
+        return fail(ret_error, -EPERM, path,
+                    "must belong to root and be writable by nobody else (chown root, chmod 0644)");
+    if (st.st_size > CONFIG_FILE_MAX)
+        return fail(ret_error, -EFBIG, path, "larger than 64 KiB");
+
+    text = malloc(CONFIG_FILE_MAX + 1);
+    if (!text)
+        return -ENOMEM;
+    while (size < CONFIG_FILE_MAX) {
+        ssize_t n = read(fd, text + size, CONFIG_FILE_MAX - size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail(ret_error, -errno, path, strerror(errno));
+        if (n == 0)
+            break;
+        size += (size_t)n;
+    }
+    text[size] = '\0';
+    if (strlen(text) != size)
+        return fail(ret_error, -EINVAL, path, "contains a NUL byte");
+    *ret = TAKE_PTR(text);
+    return 0;
+}
+
+static int load_file(struct config *config, const char *path, char **ret_error)
+{
+    struct loader loader = { .config = config };
+    _cleanup_free_ char *text = NULL;
+    int line = 0, r;
+
+    r = read_file(path, &text, ret_error);
+    if (r < 0 || !text)
+        return r;
+    for (const char *p = text; *p && line == 0; p += strcspn(p, "\n"), p += *p == '\n') {
+        if (strcspn(p, "\n") > CONFIG_LINE_MAX) {
+            line = 1;
+            for (const char *q = text; q < p; q++)
+                line += *q == '\n';
+            snprintf(loader.message, sizeof(loader.message), "line longer than %d bytes",
+                     CONFIG_LINE_MAX);
+        }
+    }
+    if (line == 0)
+        line = ini_parse_string(text, handle_key, &loader);
+    if (line == 0)
+        return 0;
+    if (asprintf(ret_error, "%s:%d: %s", path, line,
+                 loader.message[0] ? loader.message : "not a section, key or comment") < 0)
+        *ret_error = NULL;
+    return -EINVAL;
+}
+
+struct dropin {
+    char name[256];
+    const char *directory;
+};
+
+static int compare_dropins(const void *a, const void *b)
+{
+    return strcmp(((const struct dropin *)a)->name, ((const struct dropin *)b)->name);
+}
+
+/* Adds the *.conf of <@base>/sbxctl.conf.d to the set; a name that is there already is replaced. */
+static int list_dropins(const char *base, struct dropin *set, size_t *n, char **ret_error)
+{
+    _cleanup_free_ char *path = NULL;
+    struct stat st;
+
+    if (asprintf(&path, "%s/sbxctl.conf.d", base) < 0)
+        return -ENOMEM;
+    DIR *dir = opendir(path);
+    if (!dir)
+        return errno == ENOENT ? 0 : fail(ret_error, -errno, path, strerror(errno));
+    if (fstat(dirfd(dir), &st) < 0 || !owner_is_trusted(&st)) {
+        closedir(dir);
+        return fail(ret_error, -EPERM, path, "must belong to root and be writable by nobody else");
+    }
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        const char *dot = strrchr(entry->d_name, '.');
+        size_t i = 0;
+
+        if (entry->d_name[0] == '.' || !dot || strcmp(dot, ".conf") != 0)
+            continue;
+        while (i < *n && strcmp(set[i].name, entry->d_name) != 0)
+            i++;
+        if (i == CONFIG_DROPINS_MAX) {
+            closedir(dir);
+            return fail(ret_error, -E2BIG, path, "more than 64 drop-ins");
+        }
+        snprintf(set[i].name, sizeof(set[i].name), "%s", entry->d_name);
+        set[i].directory = base;
+        *n = i == *n ? *n + 1 : *n;
+    }
+    closedir(dir);
+    return 0;
+}
+
+static int check_whole(const struct config *config, const char *directory, char **ret_error)
+{
+    const struct limits *d = &config->defaults, *c = &config->ceiling;
+
+    if (d->memory_bytes > c->memory_bytes || d->cpu_percent > c->cpu_percent ||
+        d->timeout_usec > c->timeout_usec || (d->network && !c->network))
+        return fail(ret_error, -EINVAL, directory, "a value of [Defaults] is above its [Ceiling]");
+    for (size_t i = 0; i < config->n_languages; i++)
+        if (!config->languages[i].interpreter)
+            return fail(ret_error, -EINVAL, directory, "a [Language …] section lacks Interpreter=");
+    return 0;
+}
+
+static int load_all(struct config *config, const char *directory, const char *vendor_directory,
+                    char **ret_error)
+{
+    _cleanup_free_ struct dropin *set = calloc(CONFIG_DROPINS_MAX, sizeof(*set));
+    _cleanup_free_ char *path = NULL;
+    size_t n = 0;
+    int r;
+
+    if (!set || asprintf(&path, "%s/sbxctl.conf", directory) < 0)
+        return -ENOMEM;
+    r = list_dropins(vendor_directory, set, &n, ret_error);
+    if (r >= 0)
+        r = list_dropins(directory, set, &n, ret_error);
+    if (r < 0)
+        return r;
+    qsort(set, n, sizeof(*set), compare_dropins);
+
+    r = load_file(config, path, ret_error);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    for (size_t i = 0; i < n; i++) {
+        _cleanup_free_ char *dropin = NULL;
+        if (asprintf(&dropin, "%s/sbxctl.conf.d/%s", set[i].directory, set[i].name) < 0)
+            return -ENOMEM;
+        r = load_file(config, dropin, ret_error);
+        if (r < 0)
+            return r;
+    }
+    return check_whole(config, directory, ret_error);
+}
+
+int config_load(const char *directory, const char *vendor_directory, struct config *ret,
+                char **ret_error)
+{
+    struct config config = built_in;
+    int r;
+
+    *ret_error = NULL;
+    config.engine = strdup("systemd");
+    if (!config.engine)
+        return -ENOMEM;
+    r = load_all(&config, directory, vendor_directory, ret_error);
+    if (r < 0) {
+        config_release(&config);
+        return r;
+    }
+    *ret = config;
+    return 0;
+}

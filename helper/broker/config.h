@@ -1,0 +1,57 @@
+/* The administrator's configuration: <etc>/sbxctl.conf and the drop-ins in sbxctl.conf.d of the
+ * vendor's and the administrator's directory. Loaded once at start; a file that is not clean stops
+ * the helper, it never half-applies. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#define CONFIG_LANGUAGES_MAX 32
+#define CONFIG_WORDS_MAX 16
+
+/* What may differ from run to run. */
+struct limits {
+    bool network;
+    uint64_t memory_bytes;
+    uint64_t cpu_percent; /* 100 is one CPU */
+    uint64_t timeout_usec;
+};
+
+struct language {
+    char *name;
+    char *interpreter;                      /* looked up in the sandbox's PATH */
+    char *options[CONFIG_WORDS_MAX + 1];    /* between interpreter and script; NULL-terminated */
+    char *extensions[CONFIG_WORDS_MAX + 1]; /* with their dot */
+    char *shebangs[CONFIG_WORDS_MAX +
+                   1]; /* interpreter names in a script's first line, without version */
+};
+
+struct config {
+    struct limits defaults, ceiling;
+    uint64_t tasks;
+    uint64_t workspace_bytes, workspace_files;
+    uint64_t scratch_bytes;
+    uint64_t output_files;
+    uint64_t kept_stream_bytes;
+    uint64_t script_bytes, input_bytes, inputs;
+    uint64_t runs, runs_per_user, queued_per_user;
+    uint64_t connections_per_user;
+    uint64_t start_timeout_usec, grace_usec, idle_exit_usec;
+    bool audit_required, audit_arguments;
+    char *engine;
+    struct language languages[CONFIG_LANGUAGES_MAX];
+    size_t n_languages;
+};
+
+/* Loads <@directory>/sbxctl.conf, then the drop-ins of <@vendor_directory>/sbxctl.conf.d and
+ * <@directory>/sbxctl.conf.d in the order of their names (the same name in @directory hides the
+ * vendor's). Files and directories must belong to root (or to us) and be writable by nobody else.
+ * Returns 0, or a negative errno with a sentence that names file and line in @ret_error, to be
+ * freed. */
+int config_load(const char *directory, const char *vendor_directory, struct config *ret,
+                char **ret_error);
+void config_release(struct config *config);
+
+/* NULL if there is none of that name. */
+const struct language *config_find_language(const struct config *config, const char *name);

@@ -1,0 +1,38 @@
+/* What the helper believes about runs: one file per run in <state>/index, written by the broker
+ * alone, replaced atomically, held in memory while the broker runs. Never read from what a caller
+ * can change. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/json.h"
+
+struct run_index;
+
+/* One run. @result is the run's result object (interface type Result). */
+struct index_entry {
+    const char *id;
+    uid_t uid;
+    uint64_t created_usec; /* since the epoch */
+    bool final;            /* the run ended, its result does not change any more */
+    json_object *result;
+};
+
+/* Opens @directory (made if missing, 0700) and loads it. A file that cannot be read as an entry is
+ * renamed to <name>.bad, reported to the log, and left out. Returns 0 or a negative errno. */
+int index_open(const char *directory, struct run_index **ret);
+struct run_index *index_close(struct run_index *index);
+
+/* Writes the entry (the result's reference is shared, not consumed), replacing an older one of that
+ * id. Returns 0 or a negative errno; then the older one stands. */
+int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
+              json_object *result);
+/* Borrowed until the entry changes; NULL if there is none. The second finds it only for its owner,
+ * so that a foreign and an unknown id look the same. */
+const struct index_entry *index_get(struct run_index *index, const char *id);
+const struct index_entry *index_get_owned(struct run_index *index, const char *id, uid_t uid);
+int index_remove(struct run_index *index, const char *id);
+/* Walks all entries, newest first; false from @fn stops. @fn must not change the index. */
+void index_foreach(struct run_index *index, bool (*fn)(const struct index_entry *, void *),
+                   void *userdata);

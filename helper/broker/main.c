@@ -1,0 +1,52 @@
+/* sbxctl-helper: forks the store, gives its capabilities away, and serves. Started by
+ * sbxctl-helper.socket. */
+#include "broker/manager.h"
+
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <systemd/sd-daemon.h>
+
+#define STATE_DIRECTORY "/var/lib/sbxctl"
+
+/* From here on the process can do what any process of its user can, and its descendants no more. */
+static int drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        syscall(SYS_capset, &header, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -errno;
+    /* Nobody of the same user shall look into it. */
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+int main(int argc, char *argv[])
+{
+    struct manager manager;
+    struct store *store;
+    int r;
+
+    if (argc > 1) {
+        fprintf(stderr, "sbxctl-helper takes no arguments; see sbxctl-helper.service.\n");
+        return EXIT_FAILURE;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    /* Before anything else: the store takes the capabilities with it. */
+    r = store_fork(STATE_DIRECTORY, &store);
+    if (r >= 0)
+        r = drop_capabilities();
+    if (r < 0) {
+        fprintf(stderr, SD_ERR "start: %s\n", strerror(-r));
+        return EXIT_FAILURE;
+    }
+    r = manager_init(&manager, store, STATE_DIRECTORY);
+    if (r >= 0)
+        r = manager_serve(&manager);
+    manager_release(&manager);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

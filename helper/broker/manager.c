@@ -1,0 +1,269 @@
+/* Start, recovery, serving and end of the broker, see manager.h. */
+#include "broker/manager.h"
+#include "broker/methods.h"
+#include "broker/run.h"
+#include "config-paths.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#define CONNECTIONS_MAX 1024
+
+/* ---- Exit on idle ---- */
+
+static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct manager *manager = userdata;
+
+    /* The listening socket stays with the service manager: who connects from here on starts the
+     * next broker. */
+    (void)sd_notify(0, "STOPPING=1\nSTATUS=Idle, exiting.");
+    return sd_event_exit(manager->event, 0);
+}
+
+static void update_idle(struct manager *manager)
+{
+    bool idle = !manager->connected && !manager->runs;
+
+    manager->idle = sd_event_source_disable_unref(manager->idle);
+    if (manager->stopping && !manager->runs)
+        (void)sd_event_exit(manager->event, 0);
+    else if (idle)
+        (void)sd_event_add_time_relative(manager->event, &manager->idle, CLOCK_MONOTONIC,
+                                         manager->config.idle_exit_usec, 0, on_idle, manager);
+}
+
+static void on_busy_changed(bool busy, void *userdata)
+{
+    struct manager *manager = userdata;
+    manager->connected = busy;
+    update_idle(manager);
+}
+
+void manager_run_gone(struct manager *manager)
+{
+    if (!manager->runs)
+        update_idle(manager);
+}
+
+/* ---- Start ---- */
+
+/* What a broker that was killed left behind: entries of runs that never ended, and half-filled
+ * directories. */
+struct lost_run {
+    char id[64];
+    uid_t uid;
+};
+
+static bool note_lost(const struct index_entry *entry, void *userdata)
+{
+    struct lost_run *lost = userdata;
+
+    if (entry->final)
+        return true;
+    snprintf(lost->id, sizeof(lost->id), "%s", entry->id);
+    lost->uid = entry->uid;
+    return false;
+}
+
+static int mark_lost(struct manager *manager, const char *id)
+{
+    const struct index_entry *entry = index_get(manager->index, id);
+    _cleanup_json_ json_object *result = NULL;
+    struct audit_record record;
+    int r = 0;
+
+    if (json_object_deep_copy(entry->result, &result, NULL) < 0)
+        return -ENOMEM;
+    r = json_add_string(result, "status", run_status_name(RUN_LOST));
+    if (r >= 0)
+        r = json_add_string(result, "reason",
+                            "The helper was ended while the run was active; how the run ended is "
+                            "not known, and nothing of it goes on.");
+    if (r >= 0)
+        r = json_add_uint64(result, "endedUSec", now_realtime());
+    if (r < 0)
+        return r;
+    audit_record_init(&record, AUDIT_END);
+    audit_add(&record, "RUN_ID", id);
+    audit_add_u64(&record, "UID", entry->uid);
+    audit_add(&record, "RESULT", run_status_name(RUN_LOST));
+    (void)audit_send(manager->audit, &record);
+    return index_put(manager->index, id, entry->uid, entry->created_usec, true, result);
+}
+
+static int recover_index(struct manager *manager)
+{
+    for (;;) {
+        struct lost_run lost = { .id = "" };
+        int r;
+
+        index_foreach(manager->index, note_lost, &lost);
+        if (lost.id[0] == '\0')
+            return 0;
+        r = mark_lost(manager, lost.id);
+        if (r < 0)
+            return r;
+    }
+}
+
+static void sweep_staging(struct manager *manager)
+{
+    int fd = openat(manager->staging, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct audit_record record;
+    uint64_t removed = 0;
+
+    if (!dir) {
+        close_fd(fd);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (run_discard_staging(manager->store, entry->d_name) >= 0)
+            removed++;
+    }
+    closedir(dir);
+    if (removed == 0)
+        return;
+    audit_record_init(&record, AUDIT_SWEEP);
+    audit_add_u64(&record, "FILES", removed);
+    (void)audit_send(manager->audit, &record);
+}
+
+static int open_directories(struct manager *manager)
+{
+    _cleanup_free_ char *staging = NULL, *index = NULL;
+    int r;
+
+    if (asprintf(&staging, "%s/staging", manager->state_directory) < 0 ||
+        asprintf(&index, "%s/index", manager->state_directory) < 0)
+        return -ENOMEM;
+    if (mkdir(staging, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    manager->staging = open(staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (manager->staging < 0)
+        return -errno;
+    r = index_open(index, &manager->index);
+    return r < 0 ? r : 0;
+}
+
+static int load_config(struct manager *manager)
+{
+    _cleanup_free_ char *error = NULL;
+    int r = config_load(SBXCTL_CONFIG_DIR, SBXCTL_VENDOR_CONFIG_DIR, &manager->config, &error);
+
+    if (r < 0)
+        fprintf(stderr, SD_ERR "configuration: %s\n", error ? error : strerror(-r));
+    return r;
+}
+
+static void on_refused(const struct peer *peer, const char *why, void *userdata)
+{
+    fprintf(stderr, SD_INFO "connection of uid %u ended: %s\n", (unsigned)peer->uid, why);
+}
+
+static int make_server(struct manager *manager)
+{
+    static const struct varlink_interface *const interfaces[] = { &sandbox_interface };
+    const struct varlink_server_options options = {
+        .vendor = "sbxctl",
+        .product = "sbxctl-helper",
+        .version = SBXCTL_VERSION,
+        .url = "https://sbxctl.invalid/",
+        .connections_max = CONNECTIONS_MAX,
+        .connections_per_user_max = (unsigned)manager->config.connections_per_user,
+        .userdata = manager,
+        .busy_changed = on_busy_changed,
+        .refused = on_refused,
+    };
+    return varlink_server_new(manager->event, &options, interfaces, ELEMENTS(interfaces),
+                              &manager->server);
+}
+
+int manager_init(struct manager *manager, struct store *store, const char *state_directory)
+{
+    int r;
+
+    *manager =
+        (struct manager){ .store = store, .state_directory = state_directory, .staging = -1 };
+    r = load_config(manager);
+    if (r < 0)
+        return r;
+    r = sd_event_new(&manager->event);
+    if (r >= 0)
+        r = audit_open(AUDIT_SOCKET, &manager->audit);
+    if (r >= 0)
+        r = polkit_new(manager->event, &manager->polkit);
+    if (r >= 0)
+        r = open_directories(manager);
+    if (r >= 0)
+        r = store_attach(store, manager->event);
+    if (r >= 0)
+        r = recover_index(manager);
+    if (r >= 0) {
+        sweep_staging(manager);
+        r = make_server(manager);
+    }
+    if (r < 0)
+        fprintf(stderr, SD_ERR "start: %s\n", strerror(-r));
+    return r;
+}
+
+void manager_release(struct manager *manager)
+{
+    run_free_all(manager);
+    manager->server = varlink_server_unref(manager->server);
+    manager->idle = sd_event_source_disable_unref(manager->idle);
+    manager->store = store_free(manager->store);
+    manager->polkit = polkit_free(manager->polkit);
+    manager->audit = audit_close(manager->audit);
+    manager->index = index_close(manager->index);
+    manager->staging = close_fd(manager->staging);
+    config_release(&manager->config);
+    manager->event = sd_event_unref(manager->event);
+}
+
+/* ---- Serving ---- */
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+    struct manager *manager = userdata;
+
+    (void)sd_notify(0, "STOPPING=1");
+    manager->stopping = true;
+    run_cancel_all(manager);
+    update_idle(manager);
+    return 0;
+}
+
+int manager_serve(struct manager *manager)
+{
+    int r, n = sd_listen_fds(1);
+
+    if (n <= 0) {
+        fprintf(stderr, SD_ERR "no socket was passed: start it by sbxctl-helper.socket\n");
+        return n < 0 ? n : -ENOTCONN;
+    }
+    for (int i = 0; i < n; i++) {
+        r = varlink_server_listen(manager->server, SD_LISTEN_FDS_START + i);
+        if (r < 0)
+            return r;
+    }
+    r = sd_event_add_signal(manager->event, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal,
+                            manager);
+    if (r >= 0)
+        r = sd_event_add_signal(manager->event, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal,
+                                manager);
+    if (r < 0)
+        return r;
+    (void)sd_notify(0, "READY=1");
+    update_idle(manager);
+    return sd_event_loop(manager->event);
+}

@@ -1,0 +1,39 @@
+/* The broker's one object: everything that lives as long as the process. Passed to the methods and
+ * the runs. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "broker/audit.h"
+#include "broker/config.h"
+#include "broker/index.h"
+#include "broker/polkit.h"
+#include "broker/store.h"
+#include "common/varlink.h"
+
+struct run;
+
+struct manager {
+    sd_event *event;
+    struct config config;
+    struct varlink_server *server;
+    struct audit *audit;
+    struct run_index *index;
+    struct store *store;
+    struct polkit *polkit;
+    struct run *runs; /* all that have not been reported, in the order of their arrival */
+    int staging;      /* directory fd */
+    const char *state_directory;
+    sd_event_source *idle;
+    bool connected; /* somebody is */
+    bool stopping;
+};
+
+/* Makes the parts and recovers what an earlier broker left behind. @store is taken over. Returns 0
+ * or a negative errno, having logged why. */
+int manager_init(struct manager *manager, struct store *store, const char *state_directory);
+void manager_release(struct manager *manager);
+/* Serves the sockets handed over by the service manager until idle or told to stop. */
+int manager_serve(struct manager *manager);
+/* To be called when a run is gone: it may be time to exit. */
+void manager_run_gone(struct manager *manager);

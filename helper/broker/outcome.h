@@ -1,0 +1,58 @@
+/* How a run ended, decided once from the facts, in words for people. Pure; the one place where
+ * these sentences are made. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/policy.h"
+#include "engine/protocol.h"
+#include "launch/protocol.h"
+
+enum run_status {
+    RUN_QUEUED,
+    RUN_STARTING,
+    RUN_RUNNING,
+    /* The final ones. */
+    RUN_SUCCEEDED,
+    RUN_FAILED,
+    RUN_TIMED_OUT,
+    RUN_OUT_OF_MEMORY,
+    RUN_KILLED,
+    RUN_CANCELLED,
+    RUN_LOST,
+    RUN_DENIED,
+    RUN_REJECTED,
+};
+
+/* As in the interface's type Status. */
+const char *run_status_name(enum run_status status);
+
+/* What is known when a sandbox that got its go is over. */
+struct facts {
+    const struct limits *limits, *ceiling;
+    const char *interpreter;
+    bool timed_out; /* our clock ended it */
+    bool cancelled; /* Cancel, or the caller went away */
+    bool caller_gone;
+    bool have_exited; /* the launcher told how the program ended, before any kill of ours was needed
+                       */
+    struct launch_exited exited;
+    bool have_ended; /* the engine's last word */
+    struct engine_ended ended;
+};
+
+struct outcome {
+    enum run_status status;
+    bool have_exit_code;
+    int exit_code;
+    int signal; /* 0: none */
+    char reason[256];
+    char hint[256]; /* may be empty */
+};
+
+/* CPU time as the engine counted it, else as the launcher did (without what outlived the program);
+ * UINT64_MAX if neither is known. */
+uint64_t facts_cpu_usec(const struct facts *facts);
+
+void outcome_decide(const struct facts *facts, struct outcome *ret);

@@ -1,0 +1,141 @@
+/* The answer to a dry run, see plan-reply.h. */
+#include "broker/plan-reply.h"
+#include "broker/authorize.h"
+#include "broker/result.h"
+
+#include <string.h>
+
+struct dry_run {
+    struct manager *manager;
+    struct varlink_call *call;
+    struct request request;
+    struct plan plan;
+    json_object *approvals;
+    unsigned asked; /* approvals that polkit answered, and the one that it is asked */
+    enum approval current;
+    struct polkit_check *check;
+};
+
+static void dry_run_free(struct dry_run *dry)
+{
+    varlink_call_on_gone(dry->call, NULL, NULL);
+    varlink_call_unref(dry->call);
+    polkit_check_free(dry->check);
+    json_object_put(dry->approvals);
+    plan_release(&dry->plan);
+    request_release(&dry->request);
+    free(dry);
+}
+
+static json_object *arguments_array(const struct request *request)
+{
+    json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array && i < request->n_arguments; i++)
+        if (json_object_array_add(array, json_object_new_string(request->arguments[i])) < 0) {
+            json_object_put(array);
+            return NULL;
+        }
+    return array;
+}
+
+static json_object *inputs_object(const struct request *request)
+{
+    json_object *object = json_object_new_object();
+
+    for (size_t i = 0; object && i < request->n_inputs; i++)
+        if (json_add_uint64(object, request->inputs[i].name, request->inputs[i].size) < 0) {
+            json_object_put(object);
+            return NULL;
+        }
+    return object;
+}
+
+static json_object *plan_object(struct dry_run *dry)
+{
+    const struct request *request = &dry->request;
+    _cleanup_json_ json_object *plan = json_object_new_object();
+
+    if (!plan || json_add_string(plan, "engine", dry->plan.engine) < 0 ||
+        json_add_string(plan, "language", dry->plan.language->name) < 0 ||
+        json_add_string(plan, "interpreter", dry->plan.language->interpreter) < 0 ||
+        json_add(plan, "arguments", arguments_array(request)) < 0 ||
+        json_add(plan, "policy", result_policy(&dry->manager->config, &dry->plan.limits)) < 0 ||
+        json_add(plan, "approvals", json_object_get(dry->approvals)) < 0 ||
+        json_add(plan, "inputs", inputs_object(request)) < 0 ||
+        json_add_string(plan, "scriptName", request->script_name) < 0 ||
+        json_add_uint64(plan, "scriptBytes", request->script_bytes) < 0 ||
+        json_add_string(plan, "scriptSha256", request->script_sha256) < 0)
+        return NULL;
+    return TAKE_PTR(plan);
+}
+
+static void answer(struct dry_run *dry)
+{
+    json_object *reply = json_object_new_object();
+
+    if (reply && json_add_string(reply, "event", "planned") >= 0 &&
+        json_add(reply, "plan", plan_object(dry)) >= 0) {
+        (void)varlink_reply(dry->call, reply);
+    } else {
+        json_object_put(reply);
+        (void)varlink_error(dry->call, "io.sbxctl.Sandbox.Failed", NULL);
+    }
+    dry_run_free(dry);
+}
+
+static void ask_next(struct dry_run *dry);
+
+static void on_answer(enum polkit_answer polkit, void *userdata)
+{
+    struct dry_run *dry = userdata;
+    const char *word = polkit == POLKIT_YES         ? "yes"
+                       : polkit == POLKIT_CHALLENGE ? "challenge"
+                                                    : "no";
+
+    dry->check = polkit_check_free(dry->check);
+    (void)json_add_string(dry->approvals, authorize_action(dry->current), word);
+    ask_next(dry);
+}
+
+static void ask_next(struct dry_run *dry)
+{
+    unsigned open = dry->plan.approvals & ~dry->asked;
+
+    if (open == 0) {
+        answer(dry);
+        return;
+    }
+    dry->current = (enum approval)(open & -open);
+    dry->asked |= dry->current;
+    if (polkit_ask(dry->manager->polkit, varlink_call_peer(dry->call),
+                   authorize_action(dry->current), NULL, 0, on_answer, dry, &dry->check) < 0)
+        on_answer(POLKIT_UNAVAILABLE, dry);
+}
+
+static void on_gone(struct varlink_call *call, void *userdata)
+{
+    dry_run_free(userdata);
+}
+
+void plan_reply(struct manager *manager, struct varlink_call *call, struct request *request,
+                struct plan *plan)
+{
+    struct dry_run *dry = calloc(1, sizeof(*dry));
+
+    if (!dry) {
+        plan_release(plan);
+        request_release(request);
+        (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", NULL);
+        return;
+    }
+    *dry = (struct dry_run){
+        .manager = manager,
+        .call = varlink_call_ref(call),
+        .request = *request,
+        .plan = *plan,
+        .approvals = json_object_new_object(),
+    };
+    varlink_call_on_gone(call, on_gone, dry);
+    ask_next(dry);
+}

@@ -1,0 +1,382 @@
+/* Admission, limits and command line of a run, see policy.h. */
+#include "broker/policy.h"
+#include "common/quantity.h"
+#include "launch/protocol.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORKSPACE "/workspace"
+#define FIRST_LINE_MAX 256
+
+void plan_release(struct plan *plan)
+{
+    if (plan->argv)
+        free(plan->argv[plan->script_index]);
+    free(plan->argv);
+    for (char **e = plan->environment; e && *e; e++)
+        free(*e);
+    free(plan->environment);
+    *plan = (struct plan){ 0 };
+}
+
+__attribute__((format(printf, 3, 4))) static int reject(struct refusal *refusal, const char *field,
+                                                        const char *format, ...)
+{
+    va_list args;
+
+    refusal->kind = REFUSAL_REJECTED;
+    snprintf(refusal->field, sizeof(refusal->field), "%s", field);
+    va_start(args, format);
+    vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
+    va_end(args);
+    return -EPERM;
+}
+
+static void hint(struct refusal *refusal, const char *text)
+{
+    snprintf(refusal->hint, sizeof(refusal->hint), "%s", text);
+}
+
+static int reject_size(struct refusal *refusal, const char *field, const char *what, uint64_t size,
+                       uint64_t max)
+{
+    char a[QUANTITY_TEXT], b[QUANTITY_TEXT];
+    return reject(refusal, field, "%s is %s, and at most %s is allowed.", what,
+                  format_bytes(size, a), format_bytes(max, b));
+}
+
+static int admit_sizes(const struct config *config, const struct request *request,
+                       struct refusal *refusal)
+{
+    uint64_t total = 0;
+
+    if (request->script_bytes > config->script_bytes)
+        return reject_size(refusal, "script", "The script", request->script_bytes,
+                           config->script_bytes);
+    if (request->script_bytes == 0)
+        return reject(refusal, "script", "The script is empty.");
+    if (request->n_inputs > config->inputs)
+        return reject(refusal, "inputs",
+                      "%zu input files were given, and at most %llu are allowed.",
+                      request->n_inputs, (unsigned long long)config->inputs);
+    for (size_t i = 0; i < request->n_inputs; i++) {
+        if (request->inputs[i].size > config->input_bytes - total) {
+            reject_size(refusal, "inputs", "The sum of the input files",
+                        total + request->inputs[i].size, config->input_bytes);
+            hint(refusal, "Give the run less data, or ask the administrator to raise InputSize=.");
+            return -EPERM;
+        }
+        total += request->inputs[i].size;
+    }
+    if (total + request->script_bytes > config->workspace_bytes)
+        return reject_size(refusal, "inputs", "The sum of script and input files",
+                           total + request->script_bytes, config->workspace_bytes);
+    return 0;
+}
+
+static int above(struct refusal *refusal, const char *field, uint64_t requested, uint64_t ceiling,
+                 const char *what, const char *requested_text, const char *ceiling_text)
+{
+    refusal->kind = REFUSAL_ABOVE_CEILING;
+    refusal->requested = requested;
+    refusal->ceiling = ceiling;
+    snprintf(refusal->field, sizeof(refusal->field), "%s", field);
+    snprintf(refusal->reason, sizeof(refusal->reason),
+             "%s of %s was asked for, and this machine allows at most %s.", what, requested_text,
+             ceiling_text);
+    return -EPERM;
+}
+
+static uint64_t given_or(uint64_t value, uint64_t otherwise)
+{
+    return value == UINT64_MAX ? otherwise : value;
+}
+
+static int apply_limits(const struct config *config, const struct request *request,
+                        struct plan *plan, struct refusal *refusal)
+{
+    const struct limits *defaults = &config->defaults, *ceiling = &config->ceiling;
+    char a[QUANTITY_TEXT], b[QUANTITY_TEXT];
+    struct limits limits = {
+        .network = request->network,
+        .memory_bytes = given_or(request->memory_bytes, defaults->memory_bytes),
+        .cpu_percent = given_or(request->cpu_percent, defaults->cpu_percent),
+        .timeout_usec = given_or(request->timeout_usec, defaults->timeout_usec),
+    };
+
+    if (limits.memory_bytes > ceiling->memory_bytes)
+        return above(refusal, "memoryBytes", limits.memory_bytes, ceiling->memory_bytes, "Memory",
+                     format_bytes(limits.memory_bytes, a), format_bytes(ceiling->memory_bytes, b));
+    if (limits.timeout_usec > ceiling->timeout_usec)
+        return above(refusal, "timeoutUSec", limits.timeout_usec, ceiling->timeout_usec,
+                     "A time limit", format_usec(limits.timeout_usec, a),
+                     format_usec(ceiling->timeout_usec, b));
+    if (limits.cpu_percent > ceiling->cpu_percent) {
+        snprintf(a, sizeof(a), "%g CPUs", (double)limits.cpu_percent / 100);
+        snprintf(b, sizeof(b), "%g", (double)ceiling->cpu_percent / 100);
+        return above(refusal, "cpuPercent", limits.cpu_percent, ceiling->cpu_percent, "The use", a,
+                     b);
+    }
+    if (limits.network && !ceiling->network)
+        return above(refusal, "network", 1, 0, "A network", "internet", "none");
+    if (limits.memory_bytes < 16 << 20)
+        return reject(refusal, "memoryBytes", "A run needs at least 16 MiB of memory.");
+    if (limits.timeout_usec < 100000)
+        return reject(refusal, "timeoutUSec", "A run needs at least 0.1 s.");
+
+    plan->limits = limits;
+    plan->approvals = APPROVAL_RUN;
+    if (limits.network && !defaults->network)
+        plan->approvals |= APPROVAL_NETWORK;
+    if (limits.memory_bytes > defaults->memory_bytes ||
+        limits.cpu_percent > defaults->cpu_percent || limits.timeout_usec > defaults->timeout_usec)
+        plan->approvals |= APPROVAL_RESOURCES;
+    return 0;
+}
+
+static bool is_word(char *const *words, const char *word, size_t length)
+{
+    for (; *words; words++)
+        if (strlen(*words) == length && memcmp(*words, word, length) == 0)
+            return true;
+    return false;
+}
+
+/* The interpreter's name in "#!/usr/bin/env -S python3.11 -u": "python3.11", or NULL. */
+static const char *shebang_name(const char *line, size_t *ret_length)
+{
+    const char *name, *end;
+
+    if (strncmp(line, "#!", 2) != 0)
+        return NULL;
+    line += 2;
+    for (;;) {
+        line += strspn(line, " \t");
+        end = line + strcspn(line, " \t");
+        name = end;
+        while (name > line && name[-1] != '/')
+            name--;
+        *ret_length = (size_t)(end - name);
+        /* env's own options and assignments stand before the interpreter. */
+        if (*ret_length == 0)
+            return NULL;
+        if (!(*ret_length == 3 && memcmp(name, "env", 3) == 0) && *name != '-' &&
+            !memchr(name, '=', *ret_length))
+            return name;
+        line = end;
+    }
+}
+
+static const struct language *language_by_shebang(const struct config *config, const char *name,
+                                                  size_t length)
+{
+    for (;;) {
+        for (size_t i = 0; i < config->n_languages; i++)
+            if (is_word(config->languages[i].shebangs, name, length))
+                return &config->languages[i];
+        /* python3.11 → python3. → python3 → python */
+        if (length == 0 || !strchr("0123456789.", name[length - 1]))
+            return NULL;
+        length--;
+    }
+}
+
+static const struct language *language_by_extension(const struct config *config, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < config->n_languages; i++)
+        if (is_word(config->languages[i].extensions, dot, strlen(dot)))
+            return &config->languages[i];
+    return NULL;
+}
+
+static void list_languages(const struct config *config, char *buffer, size_t size)
+{
+    size_t used = (size_t)snprintf(buffer, size, "Use --language with one of:");
+    for (size_t i = 0; i < config->n_languages && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, " %s", config->languages[i].name);
+}
+
+static int choose_language(const struct config *config, const struct request *request,
+                           struct plan *plan, struct refusal *refusal)
+{
+    char line[FIRST_LINE_MAX + 1] = "";
+    const char *name;
+    size_t length;
+
+    list_languages(config, refusal->hint, sizeof(refusal->hint));
+    if (request->language) {
+        plan->language = config_find_language(config, request->language);
+        if (!plan->language)
+            return reject(refusal, "language", "The language is not one of this machine's.");
+        return 0;
+    }
+    ssize_t n = pread(request->script, line, FIRST_LINE_MAX, 0);
+    line[n > 0 ? n : 0] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    name = shebang_name(line, &length);
+    if (name) {
+        plan->language = language_by_shebang(config, name, length);
+        if (!plan->language)
+            return reject(refusal, "language",
+                          "The script's first line names an interpreter that is not one of this "
+                          "machine's languages.");
+        return 0;
+    }
+    plan->language = language_by_extension(config, request->script_name);
+    if (!plan->language)
+        return reject(refusal, "language",
+                      "The script's language cannot be told by its name or its first line.");
+    return 0;
+}
+
+static int make_argv(const struct request *request, struct plan *plan)
+{
+    char *const *options = plan->language->options;
+    size_t n_options = 0, n = 0;
+
+    while (options[n_options])
+        n_options++;
+    plan->argv = calloc(n_options + request->n_arguments + 3, sizeof(char *));
+    if (!plan->argv)
+        return -ENOMEM;
+    plan->argv[n++] = plan->language->interpreter;
+    for (size_t i = 0; i < n_options; i++)
+        plan->argv[n++] = options[i];
+    plan->script_index = n;
+    if (asprintf(&plan->argv[n++], WORKSPACE "/%s", request->script_name) < 0) {
+        plan->argv[plan->script_index] = NULL;
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < request->n_arguments; i++)
+        plan->argv[n++] = request->arguments[i];
+    plan->n_argv = n;
+    return 0;
+}
+
+/* An environment that scripts expect; the caller's variables replace ours of the same name. */
+static int make_environment(const struct request *request, struct plan *plan)
+{
+    static const char *const fixed[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "HOME=/workspace",
+        "USER=sandbox",
+        "LOGNAME=sandbox",
+        "SHELL=/bin/sh",
+        "TMPDIR=/tmp",
+        "LANG=C.UTF-8",
+        "TZ=UTC",
+        "TERM=dumb",
+        "PYTHONUNBUFFERED=1",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "MPLBACKEND=Agg",
+        "MPLCONFIGDIR=/tmp/matplotlib",
+        "XDG_CACHE_HOME=/tmp/cache",
+        /* There is no network: do not wait for one. */
+        "PIP_RETRIES=0",
+        "PIP_DISABLE_PIP_VERSION_CHECK=1",
+        "PIP_NO_INPUT=1",
+    };
+    /* Libraries that would start a thread for each CPU of the machine. */
+    static const char *const threads[] = { "OMP_NUM_THREADS",       "OPENBLAS_NUM_THREADS",
+                                           "MKL_NUM_THREADS",       "NUMEXPR_NUM_THREADS",
+                                           "RAYON_NUM_THREADS",     "GOMAXPROCS",
+                                           "PYTHON_CPU_COUNT",      "LOKY_MAX_CPU_COUNT",
+                                           "VECLIB_MAXIMUM_THREADS" };
+    unsigned long cpus = (unsigned long)((plan->limits.cpu_percent + 99) / 100);
+    /* Node sizes its heap by the machine's memory, since it sees no control group. */
+    unsigned long node_heap = (unsigned long)(plan->limits.memory_bytes / 4 * 3 >> 20);
+    size_t n = 0;
+
+    plan->environment =
+        calloc(ELEMENTS(fixed) + ELEMENTS(threads) + request->n_environment + 2, sizeof(char *));
+    if (!plan->environment)
+        return -ENOMEM;
+    for (size_t i = 0; i < ELEMENTS(fixed); i++)
+        if (!(plan->environment[n++] = strdup(fixed[i])))
+            return -ENOMEM;
+    for (size_t i = 0; i < ELEMENTS(threads); i++, n++)
+        if (asprintf(&plan->environment[n], "%s=%lu", threads[i], cpus) < 0) {
+            plan->environment[n] = NULL;
+            return -ENOMEM;
+        }
+    if (asprintf(&plan->environment[n], "NODE_OPTIONS=--max-old-space-size=%lu", node_heap) < 0) {
+        plan->environment[n] = NULL;
+        return -ENOMEM;
+    }
+    n++;
+    for (size_t i = 0; i < request->n_environment; i++) {
+        const char *entry = request->environment[i];
+        size_t name = strcspn(entry, "=") + 1, at = 0;
+        char *copy = strdup(entry);
+
+        if (!copy)
+            return -ENOMEM;
+        while (at < n && strncmp(plan->environment[at], entry, name) != 0)
+            at++;
+        free(plan->environment[at]);
+        plan->environment[at] = copy;
+        n = at == n ? n + 1 : n;
+    }
+    plan->n_environment = n;
+    return 0;
+}
+
+static int check_strings(const struct plan *plan, struct refusal *refusal)
+{
+    size_t total = sizeof(WORKSPACE);
+
+    for (char **s = plan->argv; *s; s++)
+        total += strlen(*s) + 1;
+    for (char **s = plan->environment; *s; s++)
+        total += strlen(*s) + 1;
+    if (plan->n_argv > LAUNCH_ARGV_MAX || total > LAUNCH_STRINGS_MAX) {
+        reject(refusal, "arguments",
+               "Arguments and environment are %zu bytes together, and at most %d are allowed.",
+               total, LAUNCH_STRINGS_MAX);
+        hint(refusal, "Hand larger data over as a file (--file).");
+        return -EPERM;
+    }
+    return 0;
+}
+
+static int apply(const struct config *config, const struct request *request, struct plan *plan,
+                 struct refusal *refusal)
+{
+    int r = admit_sizes(config, request, refusal);
+
+    plan->engine = request->engine ? request->engine : config->engine;
+    if (r >= 0)
+        r = apply_limits(config, request, plan, refusal);
+    if (r >= 0)
+        r = choose_language(config, request, plan, refusal);
+    if (r >= 0) {
+        refusal->hint[0] = '\0';
+        r = make_argv(request, plan);
+    }
+    if (r >= 0)
+        r = make_environment(request, plan);
+    if (r >= 0)
+        r = check_strings(plan, refusal);
+    return r;
+}
+
+int policy_apply(const struct config *config, const struct request *request, struct plan *ret,
+                 struct refusal *refusal)
+{
+    struct plan plan = { 0 };
+    int r;
+
+    *refusal = (struct refusal){ 0 };
+    r = apply(config, request, &plan, refusal);
+    if (r < 0) {
+        plan_release(&plan);
+        return r;
+    }
+    *ret = plan;
+    return 0;
+}

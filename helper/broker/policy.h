@@ -1,0 +1,40 @@
+/* What a request may have: admission by the configuration's rules, the limits as applied, the
+ * approvals that are needed, and the command line. Pure: reads the frozen request and the
+ * configuration, changes and asks nothing. */
+#pragma once
+
+#include "broker/config.h"
+#include "broker/request.h"
+
+/* Bits of what needs an approval, each with its polkit action (authorize.h). */
+enum approval {
+    APPROVAL_RUN = 1 << 0,
+    APPROVAL_NETWORK = 1 << 1,
+    APPROVAL_RESOURCES = 1 << 2,
+};
+
+struct plan {
+    struct limits limits;
+    const struct language *language; /* borrowed from the configuration */
+    const char *engine;              /* borrowed from request or configuration */
+    unsigned approvals;              /* enum approval, or-ed */
+    char **argv;                     /* NULL-terminated; entries borrowed but for [script_index] */
+    size_t n_argv, script_index;
+    char **environment; /* NULL-terminated NAME=VALUE, all ours */
+    size_t n_environment;
+};
+
+enum refusal_kind { REFUSAL_REJECTED, REFUSAL_ABOVE_CEILING };
+
+struct refusal {
+    enum refusal_kind kind;
+    char field[32];
+    uint64_t requested, ceiling;
+    char reason[256], hint[256]; /* hint may be empty */
+};
+
+/* Returns 0 with a plan to be released before request and configuration, -EPERM with a refusal, or
+ * another negative errno for a failure of ours. */
+int policy_apply(const struct config *config, const struct request *request, struct plan *ret,
+                 struct refusal *refusal);
+void plan_release(struct plan *plan);

@@ -1,0 +1,403 @@
+/* Parsing of Run's parameters into the frozen request, see request.h. */
+#include "broker/request.h"
+#include "launch/protocol.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+struct raw_request {
+    const char *script, *script_name, *language, *stdin_text, *engine, *network, *streams;
+    uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
+    json_object *arguments, *environment, *inputs;
+    bool dry_run, interactive;
+};
+
+static const struct json_field run_fields[] = {
+#define AT(member) offsetof(struct raw_request, member)
+    { "script", JSON_FIELD_STRING, AT(script), false, 0, 0 },
+    { "scriptFd", JSON_FIELD_UINT64, AT(script_fd), false, 0, VARLINK_FDS_MAX },
+    { "scriptName", JSON_FIELD_STRING, AT(script_name), false, 0, REQUEST_NAME_MAX },
+    { "language", JSON_FIELD_STRING, AT(language), false, 0, 64 },
+    { "arguments", JSON_FIELD_ARRAY, AT(arguments), false, 0, 0 },
+    { "environment", JSON_FIELD_OBJECT, AT(environment), false, 0, 0 },
+    { "inputs", JSON_FIELD_ARRAY, AT(inputs), false, 0, 0 },
+    { "stdin", JSON_FIELD_STRING, AT(stdin_text), false, 0, 0 },
+    { "engine", JSON_FIELD_STRING, AT(engine), false, 0, 64 },
+    { "network", JSON_FIELD_STRING, AT(network), false, 0, 16 },
+    { "memoryBytes", JSON_FIELD_UINT64, AT(memory_bytes), false, 1, INT64_MAX },
+    { "cpuPercent", JSON_FIELD_UINT64, AT(cpu_percent), false, 1, INT64_MAX },
+    { "timeoutUSec", JSON_FIELD_UINT64, AT(timeout_usec), false, 1, INT64_MAX },
+    { "streams", JSON_FIELD_STRING, AT(streams), false, 0, 16 },
+    { "dryRun", JSON_FIELD_BOOL, AT(dry_run), false, 0, 0 },
+    { "allowInteractiveAuthentication", JSON_FIELD_BOOL, AT(interactive), false, 0, 0 },
+#undef AT
+};
+
+struct raw_input {
+    const char *name, *content, *base64;
+    uint64_t fd;
+};
+
+static const struct json_field input_fields[] = {
+    { "name", JSON_FIELD_STRING, offsetof(struct raw_input, name), true, 0, LAUNCH_NAME_MAX - 1 },
+    { "content", JSON_FIELD_STRING, offsetof(struct raw_input, content), false, 0, 0 },
+    { "contentBase64", JSON_FIELD_STRING, offsetof(struct raw_input, base64), false, 0, 0 },
+    { "fd", JSON_FIELD_UINT64, offsetof(struct raw_input, fd), false, 0, VARLINK_FDS_MAX },
+};
+
+static void free_strings(char **strings)
+{
+    for (char **s = strings; s && *s; s++)
+        free(*s);
+    free(strings);
+}
+
+void request_release(struct request *request)
+{
+    free(request->script_name);
+    free(request->language);
+    free(request->engine);
+    free_strings(request->arguments);
+    free_strings(request->environment);
+    for (size_t i = 0; i < request->n_inputs; i++) {
+        free(request->inputs[i].name);
+        close_fd(request->inputs[i].fd);
+    }
+    free(request->inputs);
+    close_fd(request->script);
+    close_fd(request->stdin_memfd);
+    *request = (struct request)REQUEST_NULL;
+}
+
+bool request_path_is_plain(const char *path)
+{
+    for (;;) {
+        size_t length = strcspn(path, "/");
+        if (length == 0 || length > REQUEST_NAME_MAX || (length == 1 && path[0] == '.') ||
+            (length == 2 && path[0] == '.' && path[1] == '.'))
+            return false;
+        if (path[length] == '\0')
+            return true;
+        path += length + 1;
+    }
+}
+
+static int refuse(struct request_error *error, const char *field, const char *reason)
+{
+    snprintf(error->field, sizeof(error->field), "%s", field);
+    snprintf(error->reason, sizeof(error->reason), "%s", reason);
+    return -EINVAL;
+}
+
+/* A memfd that nobody can change any more, holding the bytes. */
+static int memfd_from_bytes(const void *data, size_t size, int *ret)
+{
+    _cleanup_close_ int fd = memfd_create("sbxctl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    size_t done = 0;
+
+    if (fd < 0)
+        return -errno;
+    while (done < size) {
+        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)done);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return -errno;
+    *ret = TAKE_FD(fd);
+    return 0;
+}
+
+int request_digest_script(struct request *request)
+{
+    unsigned char buffer[16384], digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    unsigned length = 0;
+    int r = 0;
+
+    if (!context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
+        r = -ENOMEM;
+    for (uint64_t offset = 0; r == 0 && offset < request->script_bytes;) {
+        ssize_t n = pread(request->script, buffer, sizeof(buffer), (off_t)offset);
+        if (n <= 0)
+            r = n < 0 ? -errno : -EIO;
+        else if (EVP_DigestUpdate(context, buffer, (size_t)n) != 1)
+            r = -EIO;
+        else
+            offset += (uint64_t)n;
+    }
+    if (r == 0 && EVP_DigestFinal_ex(context, digest, &length) != 1)
+        r = -EIO;
+    EVP_MD_CTX_free(context);
+    for (unsigned i = 0; r == 0 && i < length; i++)
+        snprintf(request->script_sha256 + 2 * i, 3, "%02x", digest[i]);
+    return r;
+}
+
+/* The script is read by us (hash, first line), so it must be a memfd that cannot change or block.
+ */
+static int parse_script(struct varlink_call *call, const struct raw_request *raw,
+                        struct request *request, struct request_error *error)
+{
+    struct stat st;
+    int r;
+
+    if (!raw->script == (raw->script_fd == UINT64_MAX))
+        return refuse(error, "script", "Give either script or scriptFd.");
+    if (raw->script) {
+        r = memfd_from_bytes(raw->script, strlen(raw->script), &request->script);
+        if (r < 0)
+            return r;
+    } else {
+        request->script = varlink_call_take_fd(call, raw->script_fd);
+        if (request->script < 0)
+            return refuse(error, "scriptFd", "");
+        int seals = fcntl(request->script, F_GET_SEALS);
+        if (seals < 0 || (seals & SEALS) != SEALS)
+            return refuse(error, "scriptFd", "The script's descriptor must be a sealed memfd.");
+    }
+    if (fstat(request->script, &st) < 0)
+        return -errno;
+    request->script_bytes = (uint64_t)st.st_size;
+
+    const char *name = raw->script_name ? raw->script_name : "script";
+    if (!request_path_is_plain(name) || strchr(name, '/'))
+        return refuse(error, "scriptName", "The script's name must be a plain file name.");
+    request->script_name = strdup(name);
+    return request->script_name ? 0 : -ENOMEM;
+}
+
+static int parse_arguments(json_object *array, struct request *request, struct request_error *error)
+{
+    size_t n = array ? json_object_array_length(array) : 0;
+
+    if (n > LAUNCH_ARGV_MAX)
+        return refuse(error, "arguments", "Too many arguments.");
+    request->arguments = calloc(n + 1, sizeof(char *));
+    if (!request->arguments)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        json_object *item = json_object_array_get_idx(array, i);
+        if (!json_object_is_type(item, json_type_string))
+            return refuse(error, "arguments", "");
+        request->arguments[i] = strdup(json_object_get_string(item));
+        if (!request->arguments[i])
+            return -ENOMEM;
+        request->n_arguments = i + 1;
+    }
+    return 0;
+}
+
+static bool environment_name_is_valid(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    return *name != '\0' && strchr(letters, *name) && name[strspn(name, more)] == '\0';
+}
+
+static int parse_environment(json_object *object, struct request *request,
+                             struct request_error *error)
+{
+    size_t n = object ? (size_t)json_object_object_length(object) : 0;
+
+    if (n > LAUNCH_ENV_MAX / 2)
+        return refuse(error, "environment", "Too many environment variables.");
+    request->environment = calloc(n + 1, sizeof(char *));
+    if (!request->environment)
+        return -ENOMEM;
+    if (!object)
+        return 0;
+    json_object_object_foreach(object, name, value)
+    {
+        char **entry = &request->environment[request->n_environment];
+        if (!environment_name_is_valid(name) || !json_object_is_type(value, json_type_string))
+            return refuse(error, "environment",
+                          "A variable's name consists of letters, digits and underscores.");
+        if (asprintf(entry, "%s=%s", name, json_object_get_string(value)) < 0) {
+            *entry = NULL;
+            return -ENOMEM;
+        }
+        request->n_environment++;
+    }
+    return 0;
+}
+
+/* The caller's file. Its size is asked without touching its file system (AT_STATX_DONT_SYNC): a
+ * FUSE server of the caller's must not be able to make us wait. It is read by the launcher in the
+ * sandbox, never by us. */
+static int check_input_fd(int fd, uint64_t *ret_size, struct request_error *error)
+{
+    struct statx stx;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY ||
+        statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &stx) < 0 ||
+        !S_ISREG(stx.stx_mode))
+        return refuse(error, "inputs", "An input's descriptor must be a readable regular file.");
+    *ret_size = stx.stx_size;
+    return 0;
+}
+
+static int decode_base64(const char *text, int *ret_fd, uint64_t *ret_size)
+{
+    size_t length = strlen(text), padding = 0;
+    _cleanup_free_ unsigned char *bytes = malloc(length / 4 * 3 + 1);
+    int n;
+
+    if (!bytes)
+        return -ENOMEM;
+    if (length % 4 != 0)
+        return -EINVAL;
+    while (padding < 2 && padding < length && text[length - 1 - padding] == '=')
+        padding++;
+    n = length == 0 ? 0 : EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length);
+    if (n < 0)
+        return -EINVAL;
+    *ret_size = (uint64_t)n - padding;
+    return memfd_from_bytes(bytes, *ret_size, ret_fd);
+}
+
+static int parse_input(struct varlink_call *call, json_object *object, struct request_input *input,
+                       struct request_error *error)
+{
+    struct raw_input raw = { .fd = UINT64_MAX };
+    const char *bad;
+    int r;
+
+    if (!json_object_is_type(object, json_type_object) ||
+        json_dispatch(object, input_fields, ELEMENTS(input_fields), false, &raw, &bad) < 0)
+        return refuse(error, "inputs", "");
+    if (!!raw.content + !!raw.base64 + (raw.fd != UINT64_MAX) != 1)
+        return refuse(error, "inputs", "An input has exactly one content.");
+    if (!request_path_is_plain(raw.name))
+        return refuse(error, "inputs", "An input's name must be a relative path without '..'.");
+    input->name = strdup(raw.name);
+    if (!input->name)
+        return -ENOMEM;
+    if (raw.content) {
+        input->size = strlen(raw.content);
+        return memfd_from_bytes(raw.content, input->size, &input->fd);
+    }
+    if (raw.base64) {
+        r = decode_base64(raw.base64, &input->fd, &input->size);
+        return r == -EINVAL ? refuse(error, "inputs", "contentBase64 is not base64.") : r;
+    }
+    input->fd = varlink_call_take_fd(call, raw.fd);
+    if (input->fd < 0)
+        return refuse(error, "inputs", "");
+    return check_input_fd(input->fd, &input->size, error);
+}
+
+static int parse_inputs(struct varlink_call *call, json_object *array, struct request *request,
+                        struct request_error *error)
+{
+    size_t n = array ? json_object_array_length(array) : 0;
+    int r;
+
+    if (n > VARLINK_FDS_MAX)
+        return refuse(error, "inputs", "Too many inputs.");
+    request->inputs = calloc(n + 1, sizeof(struct request_input));
+    if (!request->inputs)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        request->inputs[i].fd = -1;
+        request->n_inputs = i + 1;
+        r = parse_input(call, json_object_array_get_idx(array, i), &request->inputs[i], error);
+        if (r < 0)
+            return r;
+        bool taken = strcmp(request->inputs[i].name, request->script_name) == 0;
+        for (size_t j = 0; j < i && !taken; j++)
+            taken = strcmp(request->inputs[i].name, request->inputs[j].name) == 0;
+        if (taken)
+            return refuse(error, "inputs", "Two files of the run have the same name.");
+    }
+    return 0;
+}
+
+static int parse_enum(const char *value, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(value, names[i]) == 0)
+            return (int)i;
+    return -EINVAL;
+}
+
+static int parse_modes(struct varlink_call *call, const struct raw_request *raw,
+                       struct request *request, struct request_error *error)
+{
+    static const char *const networks[] = { "none", "internet" };
+    static const char *const streams[] = { "none", "messages", "descriptors" };
+    int r;
+
+    r = raw->network ? parse_enum(raw->network, networks, ELEMENTS(networks)) : 0;
+    if (r < 0)
+        return refuse(error, "network", "");
+    request->network = r == 1;
+    r = raw->streams ? parse_enum(raw->streams, streams, ELEMENTS(streams)) : 0;
+    if (r < 0)
+        return refuse(error, "streams", "");
+    if (r != STREAMS_NONE && !varlink_call_wants_more(call))
+        return refuse(error, "streams", "Streams need a call with 'more'.");
+    if (r == STREAMS_DESCRIPTORS && raw->stdin_text)
+        return refuse(error, "stdin", "With descriptors, stdin is one of them.");
+    request->streams = (enum streams)r;
+    return 0;
+}
+
+static int parse_into(struct varlink_call *call, struct request *request,
+                      struct request_error *error)
+{
+    struct raw_request raw = { .script_fd = UINT64_MAX,
+                               .memory_bytes = UINT64_MAX,
+                               .cpu_percent = UINT64_MAX,
+                               .timeout_usec = UINT64_MAX };
+    const char *bad;
+    int r;
+
+    r = json_dispatch(varlink_call_parameters(call), run_fields, ELEMENTS(run_fields), false, &raw,
+                      &bad);
+    if (r < 0)
+        return refuse(error, bad, "");
+    request->memory_bytes = raw.memory_bytes;
+    request->cpu_percent = raw.cpu_percent;
+    request->timeout_usec = raw.timeout_usec;
+    request->dry_run = raw.dry_run;
+    request->interactive = raw.interactive;
+    if ((raw.language && !(request->language = strdup(raw.language))) ||
+        (raw.engine && !(request->engine = strdup(raw.engine))))
+        return -ENOMEM;
+    r = parse_modes(call, &raw, request, error);
+    if (r >= 0)
+        r = parse_script(call, &raw, request, error);
+    if (r >= 0)
+        r = parse_arguments(raw.arguments, request, error);
+    if (r >= 0)
+        r = parse_environment(raw.environment, request, error);
+    if (r >= 0)
+        r = parse_inputs(call, raw.inputs, request, error);
+    if (r >= 0 && raw.stdin_text)
+        r = memfd_from_bytes(raw.stdin_text, strlen(raw.stdin_text), &request->stdin_memfd);
+    return r;
+}
+
+int request_parse(struct varlink_call *call, struct request *ret, struct request_error *error)
+{
+    struct request request = REQUEST_NULL;
+    int r;
+
+    *error = (struct request_error){ 0 };
+    r = parse_into(call, &request, error);
+    if (r < 0) {
+        request_release(&request);
+        return r;
+    }
+    *ret = request;
+    return 0;
+}

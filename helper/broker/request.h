@@ -1,0 +1,67 @@
+/* A run as it was asked for: parsed once from the call's parameters into one struct, which is then
+ * checked, authorised, executed and audited. After request_parse() nothing reads the parameters
+ * again. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/json.h"
+#include "common/varlink.h"
+
+#define REQUEST_NAME_MAX 255
+#define REQUEST_SHA256_TEXT 65
+
+enum streams { STREAMS_NONE, STREAMS_MESSAGES, STREAMS_DESCRIPTORS };
+
+struct request_input {
+    char *name; /* relative path in the workspace */
+    int fd; /* ours; a regular file of the caller's or a memfd of ours: read by the launcher only */
+    uint64_t size; /* bytes */
+};
+
+/* "Unset" is UINT64_MAX for numbers and NULL for texts. */
+struct request {
+    char *script_name; /* one path component */
+    int script;        /* sealed memfd, ours */
+    uint64_t script_bytes;
+    char script_sha256[REQUEST_SHA256_TEXT];
+    char *language;
+    char *engine;
+    char **arguments; /* NULL-terminated */
+    size_t n_arguments;
+    char **environment; /* NAME=VALUE, NULL-terminated */
+    size_t n_environment;
+    struct request_input *inputs;
+    size_t n_inputs;
+    int stdin_memfd; /* -1: none given */
+    bool network;
+    uint64_t memory_bytes, cpu_percent, timeout_usec;
+    enum streams streams;
+    bool dry_run, interactive;
+};
+
+/* Why a request was not taken. @field is a parameter's name (static or @field_buffer); @reason is
+ * for people. */
+struct request_error {
+    char field[64];
+    char reason[256];
+};
+
+/* Parses the parameters of @call and takes its descriptors. Returns 0 with a request to be
+ * released, -EINVAL with
+ * @error filled (its reason empty if the parameter is just not of the declared form), or another
+ * negative errno for a failure of ours. */
+int request_parse(struct varlink_call *call, struct request *ret, struct request_error *error);
+void request_release(struct request *request);
+#define REQUEST_NULL                    \
+    {                                   \
+        .script = -1, .stdin_memfd = -1 \
+    }
+
+/* Fills in the script's SHA-256; to be called once its size was admitted. Returns 0 or a negative
+ * errno. */
+int request_digest_script(struct request *request);
+
+/* True for a relative path of plain components, none of them empty, "." or "..". */
+bool request_path_is_plain(const char *path);

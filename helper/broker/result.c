@@ -1,0 +1,61 @@
+/* Pieces of the interface's objects, see result.h. */
+#include "broker/result.h"
+
+#include <string.h>
+#include <strings.h>
+
+json_object *result_policy(const struct config *config, const struct limits *limits)
+{
+    _cleanup_json_ json_object *policy = json_object_new_object();
+
+    if (!policy || json_add_string(policy, "network", limits->network ? "internet" : "none") < 0 ||
+        json_add_uint64(policy, "memoryBytes", limits->memory_bytes) < 0 ||
+        json_add_uint64(policy, "cpuPercent", limits->cpu_percent) < 0 ||
+        json_add_uint64(policy, "timeoutUSec", limits->timeout_usec) < 0 ||
+        json_add_uint64(policy, "tasks", config->tasks) < 0 ||
+        json_add_uint64(policy, "workspaceBytes", config->workspace_bytes) < 0 ||
+        json_add_uint64(policy, "scratchBytes", config->scratch_bytes) < 0 ||
+        json_add_uint64(policy, "outputFiles", config->output_files) < 0 ||
+        json_add_uint64(policy, "keptStreamBytes", config->kept_stream_bytes) < 0)
+        return NULL;
+    return TAKE_PTR(policy);
+}
+
+const char *result_mime_type(const char *name)
+{
+    static const struct {
+        const char *extension, *type;
+    } types[] = {
+        { ".csv", "text/csv" },
+        { ".db", "application/vnd.sqlite3" },
+        { ".gif", "image/gif" },
+        { ".gz", "application/gzip" },
+        { ".html", "text/html" },
+        { ".jpeg", "image/jpeg" },
+        { ".jpg", "image/jpeg" },
+        { ".js", "text/javascript" },
+        { ".json", "application/json" },
+        { ".log", "text/plain" },
+        { ".md", "text/markdown" },
+        { ".parquet", "application/vnd.apache.parquet" },
+        { ".pdf", "application/pdf" },
+        { ".png", "image/png" },
+        { ".py", "text/x-python" },
+        { ".sqlite", "application/vnd.sqlite3" },
+        { ".svg", "image/svg+xml" },
+        { ".tar", "application/x-tar" },
+        { ".tsv", "text/tab-separated-values" },
+        { ".txt", "text/plain" },
+        { ".webp", "image/webp" },
+        { ".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" },
+        { ".xml", "application/xml" },
+        { ".yaml", "application/yaml" },
+        { ".zip", "application/zip" },
+    };
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < ELEMENTS(types); i++)
+        if (strcasecmp(dot, types[i].extension) == 0)
+            return types[i].type;
+    return "application/octet-stream";
+}

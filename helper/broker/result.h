@@ -1,0 +1,11 @@
+/* Pieces of the interface's objects that several methods answer with. */
+#pragma once
+
+#include "broker/config.h"
+#include "common/json.h"
+
+/* The type Policy. A new reference, or NULL out of memory. */
+json_object *result_policy(const struct config *config, const struct limits *limits);
+
+/* MIME type by a file name's extension; "application/octet-stream" if unknown. Static. */
+const char *result_mime_type(const char *name);

@@ -1,0 +1,144 @@
+/* The audit records of a run. Which fields go into which event is told here, and in sbxctl.catalog.
+ */
+#include "broker/run-internal.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add_identity(struct audit_record *record, const struct run *run)
+{
+    char buffer[2048];
+    struct passwd entry, *found = NULL;
+
+    audit_add(record, "RUN_ID", run->id);
+    audit_add_u64(record, "UID", run->uid);
+    if (getpwuid_r(run->uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+        audit_add(record, "USER", found->pw_name);
+    audit_add_i64(record, "PID", run->pid);
+    audit_add(record, "SESSION", run->session);
+    audit_add(record, "UNIT", run->unit);
+}
+
+static void add_request(struct audit_record *record, const struct run *run)
+{
+    audit_add(record, "ENGINE", run->plan.engine);
+    audit_add(record, "LANGUAGE", run->plan.language->name);
+    audit_add(record, "SCRIPT_NAME", run->request.script_name);
+    audit_add(record, "SCRIPT_SHA256", run->request.script_sha256);
+    audit_add(record, "NETWORK", run->plan.limits.network ? "internet" : "none");
+    audit_add_u64(record, "MEMORY", run->plan.limits.memory_bytes);
+    audit_add_u64(record, "CPUS", run->plan.limits.cpu_percent);
+    audit_add_u64(record, "TIMEOUT", run->plan.limits.timeout_usec);
+}
+
+/* The script's arguments, one field, escaped and capped; an administrator can turn it off. */
+static void add_arguments(struct audit_record *record, const struct run *run)
+{
+    char text[AUDIT_VALUE_MAX + 1] = "";
+    size_t used = 0;
+
+    if (!run->manager->config.audit_arguments || run->request.n_arguments == 0)
+        return;
+    for (size_t i = 0; i < run->request.n_arguments && used < sizeof(text); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i ? " " : "",
+                                 run->request.arguments[i]);
+    audit_add(record, "ARGV", text);
+}
+
+int run_audit_request(struct run *run)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_REQUEST);
+    add_identity(&record, run);
+    add_request(&record, run);
+    add_arguments(&record, run);
+    return audit_send(run->manager->audit, &record);
+}
+
+int run_audit_decision(struct run *run, const char *action, const char *decision)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_DECISION);
+    add_identity(&record, run);
+    add_request(&record, run);
+    audit_add(&record, "ACTION", action);
+    audit_add(&record, "DECISION", decision);
+    return audit_send(run->manager->audit, &record);
+}
+
+int run_audit_start(struct run *run)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_START);
+    add_identity(&record, run);
+    add_request(&record, run);
+    return audit_send(run->manager->audit, &record);
+}
+
+static void add_usage(struct audit_record *record, const struct run *run)
+{
+    const struct facts *facts = &run->facts;
+
+    if (run->go_usec != 0)
+        audit_add_u64(record, "WALL_USEC", run->end_usec - run->go_usec);
+    if (facts_cpu_usec(facts) != UINT64_MAX)
+        audit_add_u64(record, "CPU_USEC", facts_cpu_usec(facts));
+    if (facts->have_ended && facts->ended.memory_peak_bytes != UINT64_MAX)
+        audit_add_u64(record, "MEMORY_PEAK", facts->ended.memory_peak_bytes);
+    if (run->streams[0])
+        audit_add_u64(record, "STDOUT_BYTES", stream_bytes(run->streams[0]));
+    if (run->streams[1])
+        audit_add_u64(record, "STDERR_BYTES", stream_bytes(run->streams[1]));
+}
+
+int run_audit_end(struct run *run)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_END);
+    add_identity(&record, run);
+    add_request(&record, run);
+    audit_add(&record, "SANDBOX_ID", run->sandbox_id[0] ? run->sandbox_id : NULL);
+    audit_add(&record, "IMAGE", run->image[0] ? run->image : NULL);
+    audit_add(&record, "IMAGE_DIGEST", run->image_digest[0] ? run->image_digest : NULL);
+    audit_add(&record, "RESULT", run_status_name(run->outcome.status));
+    if (run->outcome.have_exit_code)
+        audit_add_i64(&record, "EXIT_CODE", run->outcome.exit_code);
+    if (run->outcome.signal != 0)
+        audit_add(&record, "SIGNAL", sigabbrev_np(run->outcome.signal));
+    add_usage(&record, run);
+    return audit_send(run->manager->audit, &record);
+}
+
+int run_audit_saved(struct run *run, int error)
+{
+    struct audit_record record;
+    json_object *files = NULL, *bytes = NULL;
+
+    audit_record_init(&record, AUDIT_SAVED);
+    add_identity(&record, run);
+    audit_add(&record, "RESULT", error < 0 ? strerrordesc_np(-error) : "saved");
+    if (run->collected) {
+        if (json_object_object_get_ex(run->collected, "files", &files))
+            audit_add_u64(&record, "FILES", json_object_array_length(files));
+        if (json_object_object_get_ex(run->collected, "bytes", &bytes))
+            audit_add_u64(&record, "FILE_BYTES", json_object_get_uint64(bytes));
+    }
+    return audit_send(run->manager->audit, &record);
+}
+
+int run_audit_cleanup(struct run *run, bool cleaned)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_CLEANUP);
+    add_identity(&record, run);
+    audit_add(&record, "ENGINE", run->plan.engine);
+    audit_add(&record, "SANDBOX_ID", run->sandbox_id[0] ? run->sandbox_id : NULL);
+    audit_add(&record, "RESULT", cleaned ? "removed" : "not confirmed");
+    return audit_send(run->manager->audit, &record);
+}

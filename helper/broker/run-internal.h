@@ -1,0 +1,88 @@
+/* What a run consists of; for run*.c only. */
+#pragma once
+
+#include "broker/manager.h"
+#include "broker/outcome.h"
+#include "broker/run.h"
+#include "broker/sandbox.h"
+#include "broker/stream.h"
+
+enum run_state {
+    STATE_AUTHORIZING, /* polkit is asked */
+    STATE_WAITING,     /* in the queue */
+    STATE_PREPARING,   /* the engine makes the sandbox */
+    STATE_FILLING,     /* script and inputs are put */
+    STATE_GOING,       /* the program runs */
+    STATE_ENDING,      /* the engine was told to end it */
+    STATE_DRAINING,    /* the sandbox is gone, its last output is read */
+    STATE_SAVING,      /* the store collects and publishes */
+    STATE_REPORTING,   /* the caller still reads its output */
+};
+
+struct run {
+    struct manager *manager;
+    struct run *previous, *next;
+
+    char id[RUN_ID_TEXT];
+    enum run_state state;
+    uid_t uid;
+    gid_t gid;
+    pid_t pid;
+    char *session, *unit; /* of the caller; NULL: none or not known */
+    struct request request;
+    struct plan plan;
+    struct varlink_call *call; /* NULL once the caller is gone or was answered */
+
+    struct polkit_check *check;
+    struct sandbox *sandbox;
+    struct store_job *job;
+    struct stream *streams[2]; /* stdout, stderr */
+    sd_event_source *timer;
+
+    int staging;                /* directory fd of staging/<id>; -1: not made */
+    int kept[2];                /* stdout and stderr files in it */
+    struct store_input *inputs; /* as put: the script, then request.inputs */
+    size_t n_put;               /* of them are done */
+
+    uint64_t asked_usec, go_usec, end_usec; /* CLOCK_MONOTONIC; 0: not yet */
+    uint64_t created_realtime, started_realtime, ended_realtime;
+    char sandbox_id[ENGINE_TEXT_MAX + 1], image[ENGINE_TEXT_MAX + 1],
+        image_digest[ENGINE_TEXT_MAX + 1];
+    struct facts facts;
+    struct outcome outcome;
+    json_object *collected; /* the store's word on the outputs */
+    json_object *result;    /* the final one */
+    bool published;
+};
+
+/* run-result.c: the result object as far as it is known. A new reference, or NULL out of memory. */
+json_object *run_result(const struct run *run, enum run_status status);
+
+/* run-audit.c: the records of a run. 0, or a negative errno if nobody took the record. */
+int run_audit_request(struct run *run);
+int run_audit_decision(struct run *run, const char *action, const char *decision);
+int run_audit_start(struct run *run);
+int run_audit_end(struct run *run);
+int run_audit_saved(struct run *run, int error);
+int run_audit_cleanup(struct run *run, bool cleaned);
+
+/* run.c */
+void run_arm(struct run *run, uint64_t usec, sd_event_time_handler_t fn); /* 0: no timer */
+/* Answers with an error, before anything ran, and frees the run. @fields is consumed; a "reason" in
+ * it is the error's. */
+void run_refuse(struct run *run, enum run_status status, const char *error, json_object *fields,
+                const char *reason);
+/* Everything is saved, or could not be: record, report, free. */
+void run_conclude(struct run *run);
+void run_notify(struct run *run, const char *event, json_object *more, const int *fds,
+                size_t n_fds);
+
+/* run-sandbox.c */
+void run_prepare(struct run *run);                  /* from WAITING to GOING */
+void run_end(struct run *run, uint64_t grace_usec); /* from PREPARING, FILLING or GOING to ENDING */
+void run_stream_changed(void *userdata);
+
+/* run-save.c */
+int run_make_staging(struct run *run);
+void run_remove_staging(struct run *run);
+void run_save(struct run *run); /* from DRAINING to run_conclude() */

@@ -1,0 +1,434 @@
+/* The part of a run that has a sandbox: prepare, fill, go, end, drain. */
+#include "broker/engines.h"
+#include "broker/run-internal.h"
+#include "broker/run.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#define WORKSPACE "/workspace"
+/* How long the engine's last word may take after the grace period, and the last output after that
+ * word. */
+#define ENDING_USEC (5 * 1000 * 1000ULL)
+#define DRAINING_USEC (1000 * 1000ULL)
+/* The engine's own hard end comes well after ours. */
+#define LIFETIME_MARGIN_USEC (60 * 1000 * 1000ULL)
+
+static uint64_t event_now(struct run *run)
+{
+    uint64_t now = 0;
+    (void)sd_event_now(run->manager->event, CLOCK_MONOTONIC, &now);
+    return now;
+}
+
+static void refuse_engine(struct run *run, const char *reason, const char *hint)
+{
+    json_object *fields = json_object_new_object();
+
+    (void)json_add_string(fields, "engine", run->plan.engine);
+    (void)json_add_string(fields, "hint", hint);
+    run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.EngineUnavailable", fields, reason);
+}
+
+static void refuse_no_engine(struct run *run, int error)
+{
+    _cleanup_json_ json_object *others = NULL;
+    char reason[256], hint[256];
+    int used;
+
+    snprintf(reason, sizeof(reason), "The engine '%s' does not answer: %s.", run->plan.engine,
+             error == -ENOENT         ? "it is not installed"
+             : error == -ECONNREFUSED ? "its socket is not active"
+             : error == -EAGAIN       ? "too many are waiting for it"
+                                      : strerror(-error));
+    others = engines_available(run->plan.engine);
+    if (others && json_object_array_length(others) > 0)
+        used = snprintf(hint, sizeof(hint), "Use --engine with one of %.100s, or have the",
+                        json_object_to_json_string(others));
+    else
+        used = snprintf(hint, sizeof(hint), "Have the");
+    snprintf(hint + used, sizeof(hint) - (size_t)used,
+             " administrator run 'systemctl enable --now sbxctl-engine-%s.socket'.",
+             run->plan.engine);
+    refuse_engine(run, reason, hint);
+}
+
+/* The sandbox is gone, or as good as gone. */
+static void drain(struct run *run)
+{
+    run->state = STATE_DRAINING;
+    if (run->end_usec == 0)
+        run->end_usec = event_now(run);
+    run->ended_realtime = now_realtime();
+    for (size_t i = 0; i < 2; i++)
+        stream_drain(run->streams[i]);
+}
+
+static int on_drain_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct run *run = userdata;
+
+    run_arm(run, 0, NULL);
+    for (size_t i = 0; i < 2; i++)
+        stream_end(run->streams[i]);
+    run_stream_changed(run);
+    return 0;
+}
+
+static void sandbox_over(struct run *run)
+{
+    /* Should anything still run, it ends with these sockets. */
+    if (run->sandbox)
+        sandbox_close(run->sandbox);
+    if (run->facts.have_ended)
+        (void)run_audit_cleanup(run, run->facts.ended.cleaned);
+    if (run->go_usec == 0) {
+        /* Ended before it went: cancelled, or the reason was noted already. */
+        if (!run->facts.cancelled) {
+            refuse_engine(run, "The sandbox ended before the program could be started.", NULL);
+            return;
+        }
+        run->outcome.status = RUN_CANCELLED;
+        snprintf(run->outcome.reason, sizeof(run->outcome.reason),
+                 "The run was cancelled before it started.");
+        run_conclude(run);
+        return;
+    }
+    drain(run);
+    run_arm(run, DRAINING_USEC, on_drain_timeout);
+    run_stream_changed(run);
+}
+
+static int on_ending_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct run *run = userdata;
+
+    fprintf(stderr, SD_ERR "run %s: engine %s did not end the sandbox in time\n", run->id,
+            run->plan.engine);
+    sandbox_over(run);
+    return 0;
+}
+
+void run_end(struct run *run, uint64_t grace_usec)
+{
+    run->state = STATE_ENDING;
+    run_arm(run, grace_usec + ENDING_USEC, on_ending_timeout);
+    /* Before go there is nothing to be gentle with or to explain: the end of file does it. */
+    if (run->go_usec == 0 || sandbox_kill(run->sandbox, grace_usec) < 0)
+        sandbox_over(run);
+}
+
+static int on_time_over(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct run *run = userdata;
+
+    run->facts.timed_out = true;
+    run_end(run, run->manager->config.grace_usec);
+    return 0;
+}
+
+static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct run *run = userdata;
+
+    refuse_engine(run, "The sandbox was not ready in time.",
+                  "Try again; if it stays so, the administrator finds the cause in the journal.");
+    return 0;
+}
+
+static int make_pipe(int ret[2])
+{
+    return pipe2(ret, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/* One output stream: the program's pipe, and the caller's if it wants descriptors. */
+static int make_stream(struct run *run, size_t which, int *ret_program, int *ret_caller)
+{
+    static const char *const names[] = { "stdout", "stderr" };
+    struct stream_options options = {
+        .name = names[which],
+        .kept = run->kept[which],
+        .kept_max = run->manager->config.kept_stream_bytes,
+        .sink = -1,
+        .call = run->request.streams == STREAMS_MESSAGES ? run->call : NULL,
+        .changed = run_stream_changed,
+        .userdata = run,
+    };
+    int program[2], caller[2] = { -1, -1 };
+    int r = make_pipe(program);
+
+    if (r < 0)
+        return r;
+    if (run->request.streams == STREAMS_DESCRIPTORS) {
+        r = make_pipe(caller);
+        if (r < 0) {
+            close_fd(program[0]);
+            close_fd(program[1]);
+            return r;
+        }
+    }
+    options.source = program[0];
+    options.sink = caller[1];
+    *ret_program = program[1];
+    *ret_caller = caller[0];
+    return stream_new(run->manager->event, &options, &run->streams[which]);
+}
+
+static int make_stdin(struct run *run, int *ret_program, int *ret_caller)
+{
+    int ends[2], r;
+
+    if (run->request.streams == STREAMS_DESCRIPTORS) {
+        r = make_pipe(ends);
+        if (r < 0)
+            return r;
+        *ret_program = ends[0];
+        *ret_caller = ends[1];
+        return 0;
+    }
+    if (run->request.stdin_memfd >= 0) {
+        *ret_program = TAKE_FD(run->request.stdin_memfd);
+        return 0;
+    }
+    *ret_program = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return *ret_program < 0 ? -errno : 0;
+}
+
+static int send_go(struct run *run)
+{
+    int program[3] = { -1, -1, -1 }, caller[3] = { -1, -1, -1 };
+    int r = make_stdin(run, &program[0], &caller[0]);
+
+    for (size_t i = 0; r >= 0 && i < 2; i++)
+        r = make_stream(run, i, &program[i + 1], &caller[i + 1]);
+    if (r >= 0)
+        r = sandbox_go(run->sandbox, run->plan.argv, run->plan.n_argv, run->plan.environment,
+                       run->plan.n_environment, WORKSPACE, program);
+    if (r >= 0 && run->request.streams == STREAMS_DESCRIPTORS)
+        run_notify(run, "started", NULL, caller, 3);
+    else if (r >= 0)
+        run_notify(run, "started", NULL, NULL, 0);
+    for (size_t i = 0; i < 3; i++) {
+        close_fd(program[i]);
+        close_fd(caller[i]);
+    }
+    return r;
+}
+
+static void go(struct run *run)
+{
+    int r;
+
+    run->state = STATE_GOING;
+    run->go_usec = event_now(run);
+    run->started_realtime = now_realtime();
+    r = send_go(run);
+    if (r < 0) {
+        run->go_usec = 0;
+        refuse_engine(run, "The program could not be handed to the sandbox.", NULL);
+        return;
+    }
+    run_arm(run, run->plan.limits.timeout_usec, on_time_over);
+}
+
+/* Puts the next file: the script first, then the inputs; after the last one the program goes. */
+static void put_next(struct run *run)
+{
+    const struct request *request = &run->request;
+    int r;
+
+    if (run->n_put == request->n_inputs + 1) {
+        go(run);
+        return;
+    }
+    if (run->n_put == 0) {
+        r = sandbox_put(run->sandbox, request->script_name, 0755, request->script_bytes,
+                        request->script);
+    } else {
+        const struct request_input *input = &request->inputs[run->n_put - 1];
+        r = sandbox_put(run->sandbox, input->name, 0644, input->size, input->fd);
+    }
+    if (r < 0)
+        refuse_engine(run, "The run's files could not be handed to the sandbox.", NULL);
+}
+
+static const char *put_name(const struct run *run)
+{
+    return run->n_put == 0 ? run->request.script_name : run->request.inputs[run->n_put - 1].name;
+}
+
+static void refuse_put(struct run *run, int error)
+{
+    json_object *fields = json_object_new_object();
+    char reason[256];
+
+    snprintf(reason, sizeof(reason), "'%.120s' could not be placed in the workspace: %s.",
+             put_name(run),
+             error == EEXIST || error == ENOTDIR ? "another file of the run has its name"
+             : error == ENOSPC                   ? "the workspace is too small"
+             : error == EIO                      ? "it could not be read, or became shorter"
+                                                 : strerror(error));
+    (void)json_add_string(fields, "field", "inputs");
+    run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Rejected", fields, reason);
+}
+
+static void put_done(struct run *run, const struct launch_put_done *done)
+{
+    if (run->state != STATE_FILLING)
+        return;
+    if (done->error != 0) {
+        refuse_put(run, done->error);
+        return;
+    }
+    run->inputs[run->n_put] = (struct store_input){
+        .name = put_name(run),
+        .inode = done->inode,
+        .size = done->size,
+        .ctime_sec = done->ctime_sec,
+        .ctime_nsec = done->ctime_nsec,
+        .mtime_sec = done->mtime_sec,
+        .mtime_nsec = done->mtime_nsec,
+    };
+    run->n_put++;
+    put_next(run);
+}
+
+static void ready(struct run *run, const struct engine_ready *message)
+{
+    memcpy(run->sandbox_id, message->sandbox_id, sizeof(run->sandbox_id));
+    memcpy(run->image, message->image, sizeof(run->image));
+    memcpy(run->image_digest, message->image_digest, sizeof(run->image_digest));
+    if (run->state != STATE_PREPARING)
+        return;
+    run->state = STATE_FILLING;
+    put_next(run);
+}
+
+static void exited(struct run *run, const struct launch_exited *message)
+{
+    if (run->go_usec == 0 || run->facts.have_exited)
+        return;
+    /* The kind is the launcher's word, which a hostile program may have forged: anything odd is no
+     * word. */
+    if (message->kind < LAUNCH_EXIT_CODE || message->kind > LAUNCH_EXIT_EXEC)
+        return;
+    run->facts.have_exited = true;
+    run->facts.exited = *message;
+    run->end_usec = event_now(run);
+    run_end(run, 0);
+}
+
+static void launcher_gone(struct run *run)
+{
+    if (run->state == STATE_FILLING)
+        refuse_engine(run, "The sandbox ended while its files were placed.", NULL);
+    else if (run->state == STATE_GOING)
+        run_end(run, 0);
+    /* While ending, the engine's last word is still to come. */
+}
+
+static void engine_gone(struct run *run, int error)
+{
+    if (error < 0)
+        fprintf(stderr, SD_ERR "run %s: engine %s: %s\n", run->id, run->plan.engine,
+                strerror(-error));
+    if (run->go_usec == 0 && run->state != STATE_ENDING) {
+        refuse_engine(run, "The engine went away while it made the sandbox.", "Try again.");
+        return;
+    }
+    sandbox_over(run);
+}
+
+static void progress(struct run *run, const struct engine_progress *message)
+{
+    json_object *more = json_object_new_object();
+
+    (void)json_add_string(more, "phase", message->phase);
+    (void)json_add_uint64(more, "current", message->current);
+    (void)json_add_uint64(more, "total", message->total);
+    run_notify(run, "progress", more, NULL, 0);
+}
+
+static void on_sandbox(const struct sandbox_event *event, void *userdata)
+{
+    struct run *run = userdata;
+
+    switch (event->type) {
+    case SANDBOX_PROGRESS:
+        progress(run, event->progress);
+        break;
+    case SANDBOX_READY:
+        ready(run, event->ready);
+        break;
+    case SANDBOX_PUT_DONE:
+        put_done(run, event->put_done);
+        break;
+    case SANDBOX_EXITED:
+        exited(run, event->exited);
+        break;
+    case SANDBOX_LAUNCHER_GONE:
+        launcher_gone(run);
+        break;
+    case SANDBOX_ENDED:
+        run->facts.have_ended = true;
+        run->facts.ended = *event->ended;
+        sandbox_over(run);
+        break;
+    case SANDBOX_FAILED:
+        if (run->go_usec == 0 && run->state != STATE_ENDING)
+            refuse_engine(run, event->failed->message, NULL);
+        else
+            sandbox_over(run);
+        break;
+    case SANDBOX_ENGINE_GONE:
+        engine_gone(run, event->error);
+        break;
+    default:
+        break;
+    }
+}
+
+void run_prepare(struct run *run)
+{
+    const struct config *config = &run->manager->config;
+    struct engine_start start = {
+        .owner_uid = run->uid,
+        .cpu_percent = (uint32_t)run->plan.limits.cpu_percent,
+        .tasks = (uint32_t)config->tasks,
+        .workspace_inodes = (uint32_t)config->workspace_files,
+        .memory_bytes = run->plan.limits.memory_bytes,
+        .workspace_bytes = config->workspace_bytes,
+        .scratch_bytes = config->scratch_bytes,
+        .lifetime_usec =
+            run->plan.limits.timeout_usec + config->start_timeout_usec + LIFETIME_MARGIN_USEC,
+        .network = run->plan.limits.network,
+    };
+    int r;
+
+    run->state = STATE_PREPARING;
+    snprintf(start.run_id, sizeof(start.run_id), "%s", run->id);
+    run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
+    r = run->inputs ? run_make_staging(run) : -ENOMEM;
+    if (r < 0) {
+        fprintf(stderr, SD_ERR "run %s: staging: %s\n", run->id, strerror(-r));
+        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Failed", NULL,
+                   r == -ENOSPC ? "There is no space left for the run's output."
+                                : "The run's directory could not be made.");
+        return;
+    }
+    if (run_audit_start(run) < 0 && config->audit_required) {
+        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
+                   "The journal took no record of the start, so nothing was run.");
+        return;
+    }
+    r = sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
+    if (r < 0)
+        refuse_no_engine(run, r);
+    else
+        run_arm(run, config->start_timeout_usec, on_start_timeout);
+}

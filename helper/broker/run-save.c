@@ -1,0 +1,180 @@
+/* Saving of a run: its staging directory, the collection of its outputs, run.json, and the
+ * publishing. */
+#include "broker/run-internal.h"
+#include "broker/run.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#define STAGED_FILE (O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW)
+
+static int keep_script(struct run *run)
+{
+    _cleanup_close_ int fd = openat(run->staging, "script", STAGED_FILE, 0600);
+    off_t offset = 0;
+
+    if (fd < 0)
+        return -errno;
+    while ((uint64_t)offset < run->request.script_bytes) {
+        ssize_t n = sendfile(fd, run->request.script, &offset,
+                             (size_t)run->request.script_bytes - (size_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+    }
+    return 0;
+}
+
+int run_make_staging(struct run *run)
+{
+    static const char *const names[] = { "stdout", "stderr" };
+
+    if (mkdirat(run->manager->staging, run->id, 0700) < 0)
+        return -errno;
+    run->staging =
+        openat(run->manager->staging, run->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (run->staging < 0)
+        return -errno;
+    for (size_t i = 0; i < 2; i++) {
+        run->kept[i] = openat(run->staging, names[i], STAGED_FILE, 0600);
+        if (run->kept[i] < 0)
+            return -errno;
+    }
+    return keep_script(run);
+}
+
+struct discard {
+    struct store_job *job;
+};
+
+static void on_discarded(int error, json_object *result, int fd, void *userdata)
+{
+    struct discard *discard = userdata;
+
+    close_fd(fd);
+    store_job_free(discard->job);
+    free(discard);
+    if (error < 0 && error != -ENOENT)
+        fprintf(stderr, SD_WARNING "a staging directory stays for the next start: %s\n",
+                strerror(-error));
+}
+
+int run_discard_staging(struct store *store, const char *id)
+{
+    struct discard *discard = calloc(1, sizeof(*discard));
+    int r;
+
+    if (!discard)
+        return -ENOMEM;
+    r = store_discard(store, id, on_discarded, discard, &discard->job);
+    if (r < 0)
+        free(discard);
+    return r;
+}
+
+void run_remove_staging(struct run *run)
+{
+    run->job = store_job_free(run->job);
+    if (run->staging < 0)
+        return;
+    run->staging = close_fd(run->staging);
+    /* By the store, since a publication that failed half-way left files of the caller's. */
+    (void)run_discard_staging(run->manager->store, run->id);
+}
+
+static int write_record(struct run *run)
+{
+    _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
+    const char *text;
+    size_t size;
+
+    if (fd < 0)
+        return -errno;
+    text = json_text(run->result, &size);
+    if (!text)
+        return -ENOMEM;
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        text += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+static void not_saved(struct run *run, int error)
+{
+    fprintf(stderr, SD_ERR "run %s: outputs not saved: %s\n", run->id, strerror(-error));
+    (void)run_audit_saved(run, error);
+    snprintf(run->outcome.hint, sizeof(run->outcome.hint), "Its outputs could not be saved: %s.",
+             strerror(-error));
+    json_object_put(TAKE_PTR(run->result));
+    json_object_put(TAKE_PTR(run->collected));
+    run_conclude(run);
+}
+
+static void on_published(int error, json_object *result, int fd, void *userdata)
+{
+    struct run *run = userdata;
+
+    close_fd(fd);
+    run->job = store_job_free(run->job);
+    if (error < 0) {
+        not_saved(run, error);
+        return;
+    }
+    run->published = true;
+    (void)run_audit_saved(run, 0);
+    run_conclude(run);
+}
+
+static void on_collected(int error, json_object *result, int fd, void *userdata)
+{
+    struct run *run = userdata;
+
+    close_fd(fd);
+    /* The sandbox stood until now for its workspace only. */
+    run->sandbox = sandbox_free(run->sandbox);
+    if (error >= 0) {
+        run->collected = json_object_get(result);
+        run->result = run_result(run, run->outcome.status);
+        error = run->collected && run->result ? write_record(run) : -ENOMEM;
+    }
+    if (error >= 0)
+        error = store_publish(run->job, on_published, run);
+    if (error < 0)
+        not_saved(run, error);
+}
+
+void run_save(struct run *run)
+{
+    const struct config *config = &run->manager->config;
+    struct store_collect request = {
+        .run_id = run->id,
+        .uid = run->uid,
+        .gid = run->gid,
+        .workspace = run->sandbox ? sandbox_workspace(run->sandbox) : -1,
+        .files_max = config->output_files,
+        .bytes_max = config->workspace_bytes,
+        .inputs = run->inputs,
+        .n_inputs = run->n_put,
+    };
+    int r;
+
+    run->state = STATE_SAVING;
+    run_arm(run, 0, NULL);
+    outcome_decide(&run->facts, &run->outcome);
+    r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
+    if (r < 0)
+        not_saved(run, r);
+    else
+        run_dispatch(run->manager);
+}

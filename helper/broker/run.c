@@ -1,0 +1,486 @@
+/* The state machine of a run, first and last part: begin, authorise, queue, report. run-sandbox.c
+ * is the part with a sandbox, run-save.c the saving. A run is freed in run_refuse(), run_conclude()
+ * and report() only; whoever may reach them touches the run no more. */
+#include "broker/run.h"
+#include "broker/authorize.h"
+#include "broker/result.h"
+#include "broker/run-internal.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-id128.h>
+#include <systemd/sd-login.h>
+#include <time.h>
+
+uint64_t now_realtime(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t now_monotonic(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void run_arm(struct run *run, uint64_t usec, sd_event_time_handler_t fn)
+{
+    run->timer = sd_event_source_disable_unref(run->timer);
+    if (usec != 0 && sd_event_add_time_relative(run->manager->event, &run->timer, CLOCK_MONOTONIC,
+                                                usec, 10000, fn, run) < 0)
+        fprintf(stderr, SD_ERR "run %s: no timer could be had\n", run->id);
+}
+
+static void link_run(struct run *run)
+{
+    struct run **end = &run->manager->runs, *last = NULL;
+
+    for (; *end; end = &(*end)->next)
+        last = *end;
+    run->previous = last;
+    *end = run;
+}
+
+static void unlink_run(struct run *run)
+{
+    if (run->previous)
+        run->previous->next = run->next;
+    else if (run->manager->runs == run)
+        run->manager->runs = run->next;
+    if (run->next)
+        run->next->previous = run->previous;
+}
+
+static void run_free(struct run *run)
+{
+    unlink_run(run);
+    run_arm(run, 0, NULL);
+    polkit_check_free(run->check);
+    sandbox_free(run->sandbox);
+    store_job_free(run->job);
+    for (size_t i = 0; i < 2; i++) {
+        stream_free(run->streams[i]);
+        close_fd(run->kept[i]);
+    }
+    close_fd(run->staging);
+    if (run->call) {
+        varlink_call_on_gone(run->call, NULL, NULL);
+        varlink_call_on_drained(run->call, NULL, NULL);
+        varlink_call_unref(run->call);
+    }
+    json_object_put(run->collected);
+    json_object_put(run->result);
+    free(run->inputs);
+    free(run->session);
+    free(run->unit);
+    plan_release(&run->plan);
+    request_release(&run->request);
+    free(run);
+}
+
+void run_free_all(struct manager *manager)
+{
+    while (manager->runs)
+        run_free(manager->runs);
+}
+
+/* Frees the run and lets the next ones go. */
+static void leave(struct run *run)
+{
+    struct manager *manager = run->manager;
+
+    run_free(run);
+    run_dispatch(manager);
+    manager_run_gone(manager);
+}
+
+void run_notify(struct run *run, const char *event, json_object *more, const int *fds, size_t n_fds)
+{
+    json_object *reply = more ? more : json_object_new_object();
+
+    if (!run->call || !varlink_call_wants_more(run->call) || !reply ||
+        json_add_string(reply, "event", event) < 0 || json_add_string(reply, "id", run->id) < 0) {
+        json_object_put(reply);
+        return;
+    }
+    /* A caller who cannot be reached is noticed by its hang-up. */
+    (void)varlink_notify(run->call, reply, fds, n_fds);
+}
+
+/* Twice in a run's life: when it is taken, so that a later broker knows of it, and when it is over.
+ */
+static void note_in_index(struct run *run, enum run_status status)
+{
+    _cleanup_json_ json_object *result = run_result(run, status);
+    int r = result ? index_put(run->manager->index, run->id, run->uid, run->created_realtime,
+                               status > RUN_RUNNING, result)
+                   : -ENOMEM;
+    if (r < 0)
+        fprintf(stderr, SD_WARNING "run %s: index entry not written: %s\n", run->id, strerror(-r));
+}
+
+void run_refuse(struct run *run, enum run_status status, const char *error, json_object *fields,
+                const char *reason)
+{
+    bool indexed = index_get(run->manager->index, run->id) != NULL;
+
+    run->outcome.status = status;
+    snprintf(run->outcome.reason, sizeof(run->outcome.reason), "%s", reason);
+    run->ended_realtime = now_realtime();
+    (void)run_audit_end(run);
+    run_remove_staging(run);
+    if (indexed)
+        note_in_index(run, status);
+    if (!fields)
+        fields = json_object_new_object();
+    if (run->call && fields && json_add_string(fields, "reason", reason) >= 0)
+        (void)varlink_error(run->call, error, json_object_get(fields));
+    json_object_put(fields);
+    leave(run);
+}
+
+static bool is_running(const struct run *run)
+{
+    return run->state >= STATE_PREPARING && run->state <= STATE_DRAINING;
+}
+
+static void count(const struct manager *manager, uid_t uid, uint64_t *ret_all, uint64_t *ret_own,
+                  uint64_t *ret_waiting)
+{
+    *ret_all = *ret_own = *ret_waiting = 0;
+    for (const struct run *r = manager->runs; r; r = r->next) {
+        *ret_all += is_running(r);
+        *ret_own += is_running(r) && r->uid == uid;
+        *ret_waiting +=
+            r->uid == uid && (r->state == STATE_WAITING || r->state == STATE_AUTHORIZING);
+    }
+}
+
+void run_dispatch(struct manager *manager)
+{
+    for (struct run *run = manager->runs, *next; run && !manager->stopping; run = next) {
+        uint64_t all, own, waiting;
+
+        next = run->next;
+        if (run->state != STATE_WAITING)
+            continue;
+        count(manager, run->uid, &all, &own, &waiting);
+        if (all >= manager->config.runs)
+            return;
+        if (own >= manager->config.runs_per_user)
+            continue;
+        run_prepare(run);
+        /* It may have been refused, and others with it: start over. */
+        next = manager->runs;
+    }
+}
+
+static void enqueue(struct run *run)
+{
+    uint64_t all, own, waiting;
+    json_object *more;
+
+    run->state = STATE_WAITING;
+    note_in_index(run, RUN_QUEUED);
+    count(run->manager, run->uid, &all, &own, &waiting);
+    if (all >= run->manager->config.runs || own >= run->manager->config.runs_per_user) {
+        more = json_object_new_object();
+        (void)json_add_uint64(more, "position", waiting - 1);
+        run_notify(run, "queued", more, NULL, 0);
+    }
+    run_dispatch(run->manager);
+}
+
+/* Each way polkit can say no in its own words. */
+static void deny(struct run *run, const char *action, enum polkit_answer answer)
+{
+    static const struct {
+        const char *decision, *reason, *hint;
+    } words[] = {
+        [POLKIT_NO] = { "denied", "This machine's policy does not let you run code in a sandbox.",
+                        "Ask the administrator for a polkit rule." },
+        [POLKIT_CHALLENGE] = { "challenge", "Running code needs an approval that was not given.",
+                               NULL },
+        [POLKIT_DISMISSED] = { "dismissed", "The approval was dismissed.", NULL },
+        [POLKIT_UNAVAILABLE] = { "unavailable",
+                                 "polkit did not answer, so nobody could allow the run.",
+                                 "Ask the administrator to look at polkit.service." },
+        [POLKIT_REFUSED] = { "refused", "The calling process cannot be identified safely.", NULL },
+    };
+    json_object *fields = json_object_new_object();
+
+    (void)run_audit_decision(run, action, words[answer].decision);
+    (void)json_add_string(fields, "action", action);
+    if (words[answer].hint)
+        (void)json_add_string(fields, "hint", words[answer].hint);
+    run_refuse(run, RUN_DENIED, "io.sbxctl.Sandbox.Denied", fields, words[answer].reason);
+}
+
+static void on_authorized(enum polkit_answer answer, void *userdata)
+{
+    struct run *run = userdata;
+    const char *action = authorize_action(APPROVAL_RUN);
+
+    run->check = polkit_check_free(run->check);
+    if (answer != POLKIT_YES) {
+        deny(run, action, answer);
+        return;
+    }
+    if (run_audit_decision(run, action, "allowed") < 0 && run->manager->config.audit_required) {
+        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
+                   "The journal took no record of the decision, so nothing was run.");
+        return;
+    }
+    enqueue(run);
+}
+
+static void authorize(struct run *run)
+{
+    char memory[24], cpus[24], timeout[24];
+    const struct polkit_detail details[] = {
+        { "network", run->plan.limits.network ? "internet" : "none" },
+        { "memory", memory },
+        { "cpus", cpus },
+        { "timeout", timeout },
+        { "engine", run->plan.engine },
+        { "sha256", run->request.script_sha256 },
+    };
+
+    snprintf(memory, sizeof(memory), "%" PRIu64, run->plan.limits.memory_bytes);
+    snprintf(cpus, sizeof(cpus), "%" PRIu64, run->plan.limits.cpu_percent);
+    snprintf(timeout, sizeof(timeout), "%" PRIu64, run->plan.limits.timeout_usec / 1000000);
+    if (polkit_ask(run->manager->polkit, varlink_call_peer(run->call),
+                   authorize_action(APPROVAL_RUN), details, ELEMENTS(details), on_authorized, run,
+                   &run->check) < 0)
+        on_authorized(POLKIT_UNAVAILABLE, run);
+}
+
+/* What lies above the defaults needs an approval, and there is no way to give one yet. */
+static bool needs_more_than_run(struct run *run)
+{
+    unsigned more = run->plan.approvals & ~(unsigned)APPROVAL_RUN;
+    const char *action;
+    json_object *fields;
+
+    if (more == 0)
+        return false;
+    action = authorize_action(more & APPROVAL_NETWORK ? APPROVAL_NETWORK : APPROVAL_RESOURCES);
+    fields = json_object_new_object();
+    (void)run_audit_decision(run, action, "approval-required");
+    (void)json_add_string(fields, "action", action);
+    (void)json_add_string(fields, "hint",
+                          "Run it within the defaults, which 'sbxctl policy' shows, or ask the "
+                          "administrator to raise them.");
+    run_refuse(run, RUN_DENIED, "io.sbxctl.Sandbox.ApprovalRequired", fields,
+               "The run asks for more than the defaults, and that needs an approval.");
+    return true;
+}
+
+static bool queue_is_full(struct run *run)
+{
+    uint64_t all, own, waiting, limit = run->manager->config.queued_per_user;
+    json_object *fields;
+
+    count(run->manager, run->uid, &all, &own, &waiting);
+    /* This run is among the waiting; those that may start at once are no queue. */
+    if (waiting <= limit + (own < run->manager->config.runs_per_user ? 1 : 0))
+        return false;
+    fields = json_object_new_object();
+    (void)json_add_uint64(fields, "queued", waiting - 1);
+    (void)json_add_uint64(fields, "limit", limit);
+    run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.QueueFull", fields,
+               "Too many of your runs are waiting already.");
+    return true;
+}
+
+/* Session and unit are text for the audit, read by pid, so thrown away if the process is gone
+ * meanwhile. */
+static void note_caller(struct run *run, const struct peer *peer)
+{
+    struct pollfd gone = { .fd = peer->pidfd, .events = POLLIN };
+
+    run->uid = peer->uid;
+    run->gid = peer->gid;
+    run->pid = peer->pid;
+    (void)sd_pid_get_session(peer->pid, &run->session);
+    (void)sd_pid_get_unit(peer->pid, &run->unit);
+    if (peer->pidfd < 0 || poll(&gone, 1, 0) != 0) {
+        free(TAKE_PTR(run->session));
+        free(TAKE_PTR(run->unit));
+    }
+}
+
+static void on_caller_gone(struct varlink_call *call, void *userdata)
+{
+    struct run *run = userdata;
+
+    run->call = varlink_call_unref(run->call);
+    run->facts.caller_gone = true;
+    for (size_t i = 0; i < 2; i++)
+        if (run->streams[i])
+            stream_forget_caller(run->streams[i]);
+    if (run->state <= STATE_WAITING) {
+        run_refuse(run, RUN_CANCELLED, "", NULL, "The caller went away before the run started.");
+    } else if (run->state <= STATE_ENDING) {
+        /* No grace any more for a program that is being ended already, either. */
+        run->facts.cancelled = run->facts.cancelled || run->state < STATE_ENDING;
+        run_end(run, 0);
+    } else {
+        run_stream_changed(run);
+    }
+}
+
+static void on_caller_drained(struct varlink_call *call, void *userdata)
+{
+    struct run *run = userdata;
+
+    for (size_t i = 0; i < 2; i++)
+        if (run->streams[i])
+            stream_resume(run->streams[i]);
+}
+
+static int make_id(struct manager *manager, char ret[RUN_ID_TEXT])
+{
+    sd_id128_t random;
+
+    do {
+        int r = sd_id128_randomize(&random);
+        if (r < 0)
+            return r;
+        snprintf(ret, RUN_ID_TEXT, "%016" PRIx64, random.qwords[0]);
+    } while (index_get(manager->index, ret));
+    return 0;
+}
+
+void run_begin(struct manager *manager, struct varlink_call *call, struct request *request,
+               struct plan *plan)
+{
+    struct run *run = calloc(1, sizeof(*run));
+
+    if (!run || make_id(manager, run->id) < 0) {
+        free(run);
+        plan_release(plan);
+        request_release(request);
+        (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", NULL);
+        return;
+    }
+    run->manager = manager;
+    run->request = *request;
+    run->plan = *plan;
+    *request = (struct request)REQUEST_NULL;
+    *plan = (struct plan){ 0 };
+    run->staging = run->kept[0] = run->kept[1] = -1;
+    run->asked_usec = now_monotonic();
+    run->created_realtime = now_realtime();
+    run->call = varlink_call_ref(call);
+    run->facts.limits = &run->plan.limits;
+    run->facts.ceiling = &manager->config.ceiling;
+    run->facts.interpreter = run->plan.language->interpreter;
+    note_caller(run, varlink_call_peer(call));
+    link_run(run);
+    varlink_call_on_gone(call, on_caller_gone, run);
+    varlink_call_on_drained(call, on_caller_drained, run);
+
+    if (run_audit_request(run) < 0 && manager->config.audit_required) {
+        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
+                   "The journal took no record of the request, so nothing was run.");
+        return;
+    }
+    if (!needs_more_than_run(run) && !queue_is_full(run))
+        authorize(run);
+}
+
+json_object *run_live_result(const struct run *run)
+{
+    return run->result                   ? json_object_get(run->result)
+           : run->state <= STATE_WAITING ? run_result(run, RUN_QUEUED)
+           : run->state <= STATE_FILLING ? run_result(run, RUN_STARTING)
+                                         : run_result(run, RUN_RUNNING);
+}
+
+struct run *run_find(struct manager *manager, const char *id, uid_t uid)
+{
+    for (struct run *run = manager->runs; run; run = run->next)
+        if (run->uid == uid && strcmp(run->id, id) == 0)
+            return run;
+    return NULL;
+}
+
+void run_cancel(struct run *run)
+{
+    if (run->state >= STATE_ENDING)
+        return;
+    run->facts.cancelled = true;
+    if (run->state <= STATE_WAITING) {
+        run->outcome.status = RUN_CANCELLED;
+        snprintf(run->outcome.reason, sizeof(run->outcome.reason),
+                 "The run was cancelled before it started.");
+        run_conclude(run);
+        return;
+    }
+    run_end(run, run->state == STATE_GOING ? run->manager->config.grace_usec : 0);
+}
+
+void run_cancel_all(struct manager *manager)
+{
+    for (struct run *run = manager->runs, *next; run; run = next) {
+        next = run->next;
+        run->facts.cancelled = run->facts.cancelled || run->state < STATE_ENDING;
+        if (run->state <= STATE_WAITING)
+            run_refuse(run, RUN_CANCELLED, "io.sbxctl.Sandbox.Failed", NULL,
+                       "The helper is being stopped.");
+        else if (run->state < STATE_ENDING)
+            run_end(run, 0);
+    }
+}
+
+static void report(struct run *run)
+{
+    json_object *reply = json_object_new_object();
+
+    if (run->call && reply && json_add_string(reply, "event", "finished") >= 0 &&
+        json_add_string(reply, "id", run->id) >= 0 &&
+        json_add(reply, "result", json_object_get(run->result)) >= 0)
+        (void)varlink_reply(run->call, json_object_get(reply));
+    json_object_put(reply);
+    leave(run);
+}
+
+void run_stream_changed(void *userdata)
+{
+    struct run *run = userdata;
+
+    if (run->state == STATE_DRAINING && stream_ended(run->streams[0]) &&
+        stream_ended(run->streams[1]))
+        run_save(run);
+    else if (run->state == STATE_REPORTING && stream_flushed(run->streams[0]) &&
+             stream_flushed(run->streams[1]))
+        report(run);
+}
+
+void run_conclude(struct run *run)
+{
+    if (run->ended_realtime == 0)
+        run->ended_realtime = now_realtime();
+    if (!run->result)
+        run->result = run_result(run, run->outcome.status);
+    if (!run->published)
+        run_remove_staging(run);
+    if (run->result && index_put(run->manager->index, run->id, run->uid, run->created_realtime,
+                                 true, run->result) < 0)
+        fprintf(stderr, SD_ERR "run %s: index entry not written\n", run->id);
+    (void)run_audit_end(run);
+    run->state = STATE_REPORTING;
+    if (run->streams[0] && run->streams[1])
+        run_stream_changed(run); /* or when the caller has read what it wants */
+    else
+        report(run);
+}

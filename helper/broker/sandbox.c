@@ -1,0 +1,239 @@
+/* The broker's ends of an engine connection and a launcher's control socket, see sandbox.h. */
+#include "broker/sandbox.h"
+#include "common/cleanup.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct sandbox {
+    int engine, launcher, workspace;
+    sd_event_source *engine_source, *launcher_source;
+    bool ready;
+    sandbox_fn fn;
+    void *userdata;
+};
+
+static void drop_launcher(struct sandbox *sandbox)
+{
+    sandbox->launcher_source = sd_event_source_disable_unref(sandbox->launcher_source);
+    sandbox->launcher = close_fd(sandbox->launcher);
+}
+
+static void drop_engine(struct sandbox *sandbox)
+{
+    sandbox->engine_source = sd_event_source_disable_unref(sandbox->engine_source);
+    sandbox->engine = close_fd(sandbox->engine);
+}
+
+void sandbox_close(struct sandbox *sandbox)
+{
+    drop_launcher(sandbox);
+    drop_engine(sandbox);
+}
+
+struct sandbox *sandbox_free(struct sandbox *sandbox)
+{
+    if (!sandbox)
+        return NULL;
+    sandbox_close(sandbox);
+    close_fd(sandbox->workspace);
+    free(sandbox);
+    return NULL;
+}
+
+int sandbox_workspace(const struct sandbox *sandbox)
+{
+    return sandbox->workspace;
+}
+
+/* Everything from the launcher after go is as untrusted as the program: only whole packets of a
+ * known kind count. */
+static int on_launcher(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+    struct sandbox *sandbox = userdata;
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+    union {
+        struct launch_header header;
+        struct launch_put_done put_done;
+        struct launch_exited exited;
+        char bytes[256];
+    } packet = { 0 };
+    struct sandbox_event event = { .type = SANDBOX_LAUNCHER_GONE, .error = -EBADMSG };
+    ssize_t n = packet_recv(fd, &packet, sizeof(packet), fds, &n_fds);
+
+    if (n == -EAGAIN)
+        return 0;
+    packet_close_fds(fds);
+    if (n <= 0) {
+        event.error = (int)n;
+    } else if (n >= (ssize_t)sizeof(packet.header) && n_fds == 0 &&
+               packet.header.version == LAUNCH_PROTOCOL_VERSION) {
+        if (packet.header.type == LAUNCH_PUT_DONE && n == sizeof(packet.put_done))
+            event =
+                (struct sandbox_event){ .type = SANDBOX_PUT_DONE, .put_done = &packet.put_done };
+        else if (packet.header.type == LAUNCH_EXITED && n == sizeof(packet.exited))
+            event = (struct sandbox_event){ .type = SANDBOX_EXITED, .exited = &packet.exited };
+    }
+    if (event.type == SANDBOX_LAUNCHER_GONE)
+        drop_launcher(sandbox);
+    sandbox->fn(&event, sandbox->userdata);
+    return 0;
+}
+
+static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t n_fds)
+{
+    int r;
+
+    if (sandbox->ready || n_fds != 2)
+        return -EBADMSG;
+    sandbox->ready = true;
+    sandbox->workspace = TAKE_FD(fds[0]);
+    sandbox->launcher = TAKE_FD(fds[1]);
+    if (fcntl(sandbox->launcher, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    r = sd_event_add_io(sd_event_source_get_event(sandbox->engine_source),
+                        &sandbox->launcher_source, sandbox->launcher, EPOLLIN, on_launcher,
+                        sandbox);
+    return r < 0 ? r : 0;
+}
+
+static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+    struct sandbox *sandbox = userdata;
+    struct sandbox_event event = { .type = SANDBOX_ENGINE_GONE, .error = -EBADMSG };
+    struct engine_message message;
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+    int r = engine_recv(fd, &message, fds, &n_fds);
+
+    if (r == -EAGAIN)
+        return 0;
+    if (r <= 0) {
+        event.error = r;
+    } else {
+        switch (message.type) {
+        case ENGINE_PROGRESS:
+            event = (struct sandbox_event){ SANDBOX_PROGRESS, .progress = &message.progress };
+            break;
+        case ENGINE_READY:
+            r = adopt_ready(sandbox, fds, n_fds);
+            if (r < 0)
+                event.error = r;
+            else
+                event = (struct sandbox_event){ SANDBOX_READY, .ready = &message.ready };
+            break;
+        case ENGINE_ENDED:
+            event = (struct sandbox_event){ SANDBOX_ENDED, .ended = &message.ended };
+            break;
+        case ENGINE_ERROR:
+            event = (struct sandbox_event){ SANDBOX_FAILED, .failed = &message.error };
+            break;
+        case ENGINE_START:
+        case ENGINE_KILL:
+        default:
+            break; /* not for us to hear */
+        }
+        packet_close_fds(fds);
+    }
+    /* After its last word there is nothing more to hear; the engine goes on cleaning and sees our
+     * end of file when the sandbox is freed. */
+    if (event.type == SANDBOX_ENDED || event.type == SANDBOX_FAILED)
+        sandbox->engine_source = sd_event_source_disable_unref(sandbox->engine_source);
+    if (event.type == SANDBOX_ENGINE_GONE)
+        drop_engine(sandbox);
+    sandbox->fn(&event, sandbox->userdata);
+    return 0;
+}
+
+int sandbox_new(sd_event *loop, const char *name, const struct engine_start *start, sandbox_fn fn,
+                void *userdata, struct sandbox **ret)
+{
+    struct engine_message message = { .type = ENGINE_START, .start = *start };
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct sandbox *sandbox;
+    int r;
+
+    if (snprintf(address.sun_path, sizeof(address.sun_path), ENGINE_SOCKET_DIR "/%s", name) >=
+        (int)sizeof(address.sun_path))
+        return -ENOENT;
+    sandbox = calloc(1, sizeof(*sandbox));
+    if (!sandbox)
+        return -ENOMEM;
+    *sandbox = (struct sandbox){
+        .engine = -1, .launcher = -1, .workspace = -1, .fn = fn, .userdata = userdata
+    };
+    sandbox->engine = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sandbox->engine < 0 ||
+        connect(sandbox->engine, (struct sockaddr *)&address, sizeof(address)) < 0)
+        r = -errno;
+    else
+        r = engine_send(sandbox->engine, &message, NULL, 0);
+    if (r >= 0)
+        r = sd_event_add_io(loop, &sandbox->engine_source, sandbox->engine, EPOLLIN, on_engine,
+                            sandbox);
+    if (r < 0) {
+        sandbox_free(sandbox);
+        return r;
+    }
+    *ret = sandbox;
+    return 0;
+}
+
+int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd)
+{
+    char packet[sizeof(struct launch_put) + LAUNCH_NAME_MAX];
+    struct launch_put put = { { LAUNCH_PROTOCOL_VERSION, LAUNCH_PUT }, mode, 0, size };
+    size_t length = strlen(name) + 1;
+
+    if (length > LAUNCH_NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(packet, &put, sizeof(put));
+    memcpy(packet + sizeof(put), name, length);
+    return packet_send(sandbox->launcher, packet, sizeof(put) + length, &fd, 1);
+}
+
+static int append(char *packet, size_t *size, const char *string)
+{
+    size_t length = strlen(string) + 1;
+
+    if (length > LAUNCH_PACKET_MAX - *size)
+        return -E2BIG;
+    memcpy(packet + *size, string, length);
+    *size += length;
+    return 0;
+}
+
+int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,
+               size_t n_environment, const char *directory, const int stdio[3])
+{
+    _cleanup_free_ char *packet = malloc(LAUNCH_PACKET_MAX);
+    struct launch_go go = { { LAUNCH_PROTOCOL_VERSION, LAUNCH_GO },
+                            (uint32_t)n_argv,
+                            (uint32_t)n_environment };
+    size_t size = sizeof(go);
+    int r = 0;
+
+    if (!packet)
+        return -ENOMEM;
+    memcpy(packet, &go, sizeof(go));
+    for (size_t i = 0; r >= 0 && i < n_argv; i++)
+        r = append(packet, &size, argv[i]);
+    for (size_t i = 0; r >= 0 && i < n_environment; i++)
+        r = append(packet, &size, environment[i]);
+    if (r >= 0)
+        r = append(packet, &size, directory);
+    if (r >= 0)
+        r = packet_send(sandbox->launcher, packet, size, stdio, 3);
+    return r;
+}
+
+int sandbox_kill(struct sandbox *sandbox, uint64_t grace_usec)
+{
+    struct engine_message message = { .type = ENGINE_KILL, .kill.grace_usec = grace_usec };
+    return sandbox->engine < 0 ? -ENOTCONN : engine_send(sandbox->engine, &message, NULL, 0);
+}

@@ -1,0 +1,55 @@
+/* One sandbox as the broker sees it: the connection to an engine and, once it is ready, the control
+ * socket of the launcher inside. Turns packets into events for its run; holds no policy and never
+ * includes an engine. */
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include "engine/protocol.h"
+#include "launch/protocol.h"
+
+struct sandbox;
+
+enum sandbox_event_type {
+    SANDBOX_PROGRESS,
+    SANDBOX_READY,         /* puts may begin; the workspace is there */
+    SANDBOX_PUT_DONE,      /* of the oldest put not yet reported */
+    SANDBOX_EXITED,        /* the program ended, says the launcher */
+    SANDBOX_LAUNCHER_GONE, /* end of file or nonsense from the launcher, without exited */
+    SANDBOX_ENDED,         /* the engine's last word */
+    SANDBOX_FAILED,        /* the engine reported an error before it was ready */
+    SANDBOX_ENGINE_GONE,   /* end of file or nonsense from the engine, without its last word */
+};
+
+struct sandbox_event {
+    enum sandbox_event_type type;
+    union {
+        const struct engine_progress *progress;
+        const struct engine_ready *ready;
+        const struct launch_put_done *put_done;
+        const struct launch_exited *exited;
+        const struct engine_ended *ended;
+        const struct engine_error *failed;
+        int error; /* of *_GONE: 0 at end of file, else a negative errno */
+    };
+};
+
+/* Called from the event loop; may free the sandbox. */
+typedef void (*sandbox_fn)(const struct sandbox_event *event, void *userdata);
+
+/* Connects to the engine @name and sends @start. Returns 0, or a negative errno: -ENOENT and
+ * -ECONNREFUSED (no such engine, or it is not running), -EAGAIN (too many wait for it), -EACCES. */
+int sandbox_new(sd_event *event, const char *name, const struct engine_start *start, sandbox_fn fn,
+                void *userdata, struct sandbox **ret);
+/* Closes the sockets, and thereby ends what runs in it; the workspace stays. */
+void sandbox_close(struct sandbox *sandbox);
+/* Closes everything, and thereby ends what runs in it. */
+struct sandbox *sandbox_free(struct sandbox *sandbox);
+
+/* The workspace's directory fd, borrowed; -1 before ready. Stays valid when the sandbox has ended.
+ */
+int sandbox_workspace(const struct sandbox *sandbox);
+int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd);
+int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,
+               size_t n_environment, const char *directory, const int stdio[3]);
+int sandbox_kill(struct sandbox *sandbox, uint64_t grace_usec);

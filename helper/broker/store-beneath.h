@@ -1,0 +1,29 @@
+/* The store's only door into trees that others can change: every open below a directory fd goes
+ * through here and cannot leave it, by a link, a mount or "..". Called by the store's jobs. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* openat2(2) of @path below @dirfd with RESOLVE_BENEATH, NO_SYMLINKS, NO_MAGICLINKS and NO_XDEV
+ * (Linux 5.6), never blocking, never taking a terminal. Returns an O_CLOEXEC fd or a negative
+ * errno: -ELOOP for a link on the way (with O_PATH | O_NOFOLLOW a final link itself is opened),
+ * -EXDEV for what lies outside or on another mount, -EAGAIN if the owner holds a lease on the file.
+ */
+int beneath_open(int dirfd, const char *path, int flags);
+/* The directory @path, for reading its entries. */
+int beneath_open_directory(int dirfd, const char *path);
+
+/* Looks at @path without opening it for good, so no FIFO, device or lease takes notice. Returns 0
+ * or as above. */
+int beneath_stat(int dirfd, const char *path, struct stat *ret);
+
+/* Opens the file or directory that @expected was taken of by beneath_stat(). Returns an fd with its
+ * fresh stat in
+ * @ret, or a negative errno as above: -ESTALE if something else stands there now. */
+int beneath_open_same(int dirfd, const char *path, const struct stat *expected, struct stat *ret);
+
+/* Opens users/<uid> below @state. Returns an fd, -ENOENT if it does not exist, -EPERM if it is not
+ * a directory of that user. */
+int beneath_open_user(int state, uid_t uid);

@@ -1,0 +1,263 @@
+/* One job of the store, see store-job.h. The broker is believed to know who may have what; the form
+ * of what it says is checked all the same, since it is the one that talks to strangers. */
+#include "broker/store-job.h"
+#include "broker/store-beneath.h"
+#include "broker/store-collect.h"
+#include "broker/store-id.h"
+#include "broker/store-open.h"
+#include "broker/store-publish.h"
+#include "broker/store-remove.h"
+#include "common/cleanup.h"
+#include "common/escape.h"
+#include "common/packet.h"
+
+#include <string.h>
+
+/* A step that takes longer has lost against a tree that grows under it. SIGALRM ends the process
+ * then. */
+#define STEP_SECONDS_MAX 300
+
+/* A request's payload. The strings are borrowed from it. */
+struct job {
+    int state;
+    int sock;
+    const char *run_id, *name;
+    uint32_t uid, gid;
+    uint64_t files_max, bytes_max;
+    json_object *inputs;
+};
+
+struct input {
+    const char *name;
+    int64_t inode, size, ctime_sec, ctime_nsec, mtime_sec, mtime_nsec;
+};
+
+#define JOB_FIELD(n, t, member, must, low, high)                                         \
+    {                                                                                    \
+        .name = n, .type = t, .offset = offsetof(struct job, member), .mandatory = must, \
+        .min = low, .max = high                                                          \
+    }
+static const struct json_field job_fields[] = {
+    JOB_FIELD("runId", JSON_FIELD_STRING, run_id, true, 0, RUN_ID_LENGTH_MAX),
+    JOB_FIELD("name", JSON_FIELD_STRING, name, false, 0, 0),
+    JOB_FIELD("uid", JSON_FIELD_UINT32, uid, false, 0, UINT32_MAX - 1),
+    JOB_FIELD("gid", JSON_FIELD_UINT32, gid, false, 0, UINT32_MAX - 1),
+    JOB_FIELD("filesMax", JSON_FIELD_UINT64, files_max, false, 0, INT64_MAX),
+    JOB_FIELD("bytesMax", JSON_FIELD_UINT64, bytes_max, false, 0, INT64_MAX),
+    JOB_FIELD("inputs", JSON_FIELD_ARRAY, inputs, false, 0, 0),
+};
+
+#define INPUT_FIELD(n, t, member)                                                          \
+    {                                                                                      \
+        .name = n, .type = t, .offset = offsetof(struct input, member), .mandatory = true, \
+        .min = (uint64_t)INT64_MIN, .max = INT64_MAX                                       \
+    }
+static const struct json_field input_fields[] = {
+    { .name = "name",
+      .type = JSON_FIELD_STRING,
+      .offset = offsetof(struct input, name),
+      .mandatory = true },
+    INPUT_FIELD("inode", JSON_FIELD_INT64, inode),
+    INPUT_FIELD("size", JSON_FIELD_INT64, size),
+    INPUT_FIELD("ctimeSec", JSON_FIELD_INT64, ctime_sec),
+    INPUT_FIELD("ctimeNsec", JSON_FIELD_INT64, ctime_nsec),
+    INPUT_FIELD("mtimeSec", JSON_FIELD_INT64, mtime_sec),
+    INPUT_FIELD("mtimeNsec", JSON_FIELD_INT64, mtime_nsec),
+};
+
+static void inputs_free(struct store_input *inputs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free((char *)inputs[i].name);
+    free(inputs);
+}
+
+static int parse_input(json_object *object, struct store_input *ret)
+{
+    struct input in = { 0 };
+    const char *offending;
+    size_t size;
+
+    if (!json_object_is_type(object, json_type_object) ||
+        json_dispatch(object, input_fields, ELEMENTS(input_fields), false, &in, &offending) < 0)
+        return -EBADMSG;
+    char *name = unescape_text(in.name, &size);
+    if (!name)
+        return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+    *ret = (struct store_input){
+        .name = name,
+        .inode = (uint64_t)in.inode,
+        .size = (uint64_t)in.size,
+        .ctime_sec = in.ctime_sec,
+        .ctime_nsec = in.ctime_nsec,
+        .mtime_sec = in.mtime_sec,
+        .mtime_nsec = in.mtime_nsec,
+    };
+    return 0;
+}
+
+static int parse_inputs(json_object *array, struct store_input **ret, size_t *ret_n)
+{
+    size_t n = array ? json_object_array_length(array) : 0;
+    struct store_input *inputs = calloc(n + 1, sizeof(*inputs));
+
+    if (!inputs)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        int r = parse_input(json_object_array_get_idx(array, i), &inputs[i]);
+        if (r < 0) {
+            inputs_free(inputs, i);
+            return r;
+        }
+    }
+    *ret = inputs;
+    *ret_n = n;
+    return 0;
+}
+
+static int open_staged(const struct job *job)
+{
+    char path[sizeof("staging/") + RUN_ID_LENGTH_MAX] = "staging/";
+
+    strcat(path, job->run_id);
+    return beneath_open_directory(job->state, path);
+}
+
+/* Removes what a collection made; also what one that was killed left. */
+static void remove_collected(int staging)
+{
+    _cleanup_json_ json_object *ignored = NULL;
+
+    remove_tree(staging, "files", REMOVE_ANY_OWNER, &ignored);
+}
+
+static int job_collect(const struct job *job, int staging, int workspace, json_object **ret)
+{
+    struct store_collect request = {
+        .run_id = job->run_id,
+        .uid = job->uid,
+        .gid = job->gid,
+        .workspace = workspace,
+        .files_max = job->files_max,
+        .bytes_max = job->bytes_max,
+    };
+    struct store_input *inputs;
+
+    int r = parse_inputs(job->inputs, &inputs, &request.n_inputs);
+    if (r < 0)
+        return r;
+    request.inputs = inputs;
+    remove_collected(staging);
+    r = collect_workspace(&request, staging, job->sock, ret);
+    inputs_free(inputs, request.n_inputs);
+    return r;
+}
+
+/* Waits for the broker's word. 0: publish; else nobody wants it any more, or nonsense came. */
+static int wait_for_publish(int sock)
+{
+    struct store_request request;
+    int fds[PACKET_FDS_MAX];
+    size_t n_fds;
+
+    ssize_t n = packet_recv(sock, &request, sizeof(request), fds, &n_fds);
+    if (n < 0)
+        return (int)n;
+    packet_close_fds(fds);
+    if (n == 0)
+        return -ECANCELED;
+    return n == sizeof(request) && request.operation == STORE_PUBLISH ? 0 : -EBADMSG;
+}
+
+static void run_collect(const struct job *job, int workspace)
+{
+    _cleanup_json_ json_object *result = NULL;
+    _cleanup_close_ int staging = open_staged(job);
+
+    if (staging < 0) {
+        close_fd(workspace);
+        store_answer_send(job->sock, staging, NULL, -1);
+        return;
+    }
+    int r = job_collect(job, staging, workspace, &result);
+    /* The fd holds the sandbox's files in memory, and the wait may be long. */
+    close_fd(workspace);
+    if (store_answer_send(job->sock, r, result, -1) < 0)
+        r = -ECANCELED;
+    if (r == 0) {
+        alarm(0);
+        r = wait_for_publish(job->sock);
+        alarm(STEP_SECONDS_MAX);
+    }
+    if (r < 0) {
+        remove_collected(staging);
+        return;
+    }
+    r = publish_run(job->state, job->run_id, job->uid, job->gid);
+    store_answer_send(job->sock, r, NULL, -1);
+}
+
+static void run_remove(const struct job *job)
+{
+    _cleanup_json_ json_object *result = NULL;
+    _cleanup_close_ int user = beneath_open_user(job->state, job->uid);
+
+    int r = user < 0 ? user : remove_tree(user, job->run_id, job->uid, &result);
+    store_answer_send(job->sock, r, result, -1);
+}
+
+static void run_discard(const struct job *job)
+{
+    _cleanup_json_ json_object *result = NULL;
+    _cleanup_close_ int staging = beneath_open_directory(job->state, "staging");
+
+    int r = staging < 0 ? staging : remove_tree(staging, job->run_id, REMOVE_ANY_OWNER, &result);
+    store_answer_send(job->sock, r, result, -1);
+}
+
+static void run_open(const struct job *job)
+{
+    _cleanup_json_ json_object *result = json_object_new_object();
+    uint64_t size;
+
+    _cleanup_close_ int fd = open_kept_file(job->state, job->uid, job->run_id, job->name, &size);
+    if (fd < 0 || !result || json_add_uint64(result, "bytes", size) < 0) {
+        store_answer_send(job->sock, fd < 0 ? fd : -ENOMEM, NULL, -1);
+        return;
+    }
+    store_answer_send(job->sock, 0, result, fd);
+}
+
+void store_job_run(int state, const struct store_request *request, int sock, int payload,
+                   int workspace)
+{
+    struct job job = { .state = state, .sock = sock, .uid = UINT32_MAX, .gid = UINT32_MAX };
+    _cleanup_json_ json_object *object = NULL;
+    const char *offending;
+
+    alarm(STEP_SECONDS_MAX);
+    int r = store_payload_read(payload, &object);
+    close_fd(payload);
+    if (r == 0 &&
+        (json_dispatch(object, job_fields, ELEMENTS(job_fields), false, &job, &offending) < 0 ||
+         !run_id_valid(job.run_id)))
+        r = -EINVAL;
+    if (r == 0 && request->operation != STORE_DISCARD && job.uid == UINT32_MAX)
+        r = -EINVAL;
+
+    if (r == 0 && request->operation == STORE_COLLECT && job.gid != UINT32_MAX) {
+        run_collect(&job, workspace);
+        return;
+    }
+    close_fd(workspace);
+    if (r < 0)
+        store_answer_send(sock, r, NULL, -1);
+    else if (request->operation == STORE_REMOVE)
+        run_remove(&job);
+    else if (request->operation == STORE_OPEN && job.name)
+        run_open(&job);
+    else if (request->operation == STORE_DISCARD)
+        run_discard(&job);
+    else
+        store_answer_send(sock, -EINVAL, NULL, -1);
+}

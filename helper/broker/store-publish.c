@@ -1,0 +1,119 @@
+/* Giving a finished run to its caller, see store-publish.h. */
+#include "broker/store-publish.h"
+#include "broker/store-beneath.h"
+#include "broker/store-collect.h"
+#include "broker/store-id.h"
+#include "common/cleanup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* files/, and what the collection allows below it. */
+#define DEPTH_MAX (COLLECT_DEPTH_MAX + 2)
+
+static void closedirp(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+/* Gives the open file or folder away. */
+static int give(int fd, mode_t mode, uid_t uid, gid_t gid)
+{
+    if (fchmod(fd, mode) < 0 || fchown(fd, uid, gid) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Whatever stands in staging was made by the broker or by us. If something else is there, somebody
+ * wants a file of theirs to change its owner. */
+static bool may_be_given(const struct stat *st, uid_t uid)
+{
+    if (st->st_uid != geteuid() && st->st_uid != uid)
+        return false;
+    return S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && st->st_nlink == 1);
+}
+
+static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gid_t gid);
+
+/* Gives what is in the directory @fd, which is taken over, and then the directory. */
+static int give_directory(int fd, unsigned depth, uid_t uid, gid_t gid)
+{
+    _cleanup_(closedirp) DIR *dir = fdopendir(fd);
+    struct dirent *entry;
+
+    if (!dir) {
+        close_fd(fd);
+        return -errno;
+    }
+    if (depth > DEPTH_MAX)
+        return -ENAMETOOLONG;
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        int r = give_tree(dirfd(dir), entry->d_name, depth + 1, uid, gid);
+        if (r < 0)
+            return r;
+    }
+    return give(dirfd(dir), 0700, uid, gid);
+}
+
+static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gid_t gid)
+{
+    struct stat st;
+
+    int r = beneath_stat(parent, name, &st);
+    if (r < 0)
+        return r;
+    if (!may_be_given(&st, uid))
+        return -EPERM;
+    _cleanup_close_ int fd = beneath_open_same(parent, name, &st, &st);
+    if (fd < 0)
+        return fd;
+    if (S_ISDIR(st.st_mode))
+        return give_directory(TAKE_FD(fd), depth, uid, gid);
+    return give(fd, st.st_mode & S_IXUSR ? 0700 : 0600, uid, gid);
+}
+
+/* Opens users/<uid>, and makes it if need be. "users" is ours, so nobody else can put something
+ * there; a directory that is still ours was left half made by a crash. */
+static int open_or_make_user(int state, uid_t uid, gid_t gid)
+{
+    char path[sizeof("users/4294967295")];
+    struct stat st;
+
+    int fd = beneath_open_user(state, uid);
+    if (fd != -ENOENT && fd != -EPERM)
+        return fd;
+    snprintf(path, sizeof(path), "users/%u", (unsigned)uid);
+    if (mkdirat(state, path, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    _cleanup_close_ int made = beneath_open_directory(state, path);
+    if (made < 0)
+        return made == -ELOOP || made == -ENOTDIR ? -EPERM : made;
+    if (fstat(made, &st) < 0)
+        return -errno;
+    if (st.st_uid != geteuid())
+        return st.st_uid == uid ? TAKE_FD(made) : -EPERM; /* another job was faster */
+    int r = give(made, 0700, uid, gid);
+    return r < 0 ? r : TAKE_FD(made);
+}
+
+int publish_run(int state, const char *run_id, uid_t uid, gid_t gid)
+{
+    if (!run_id_valid(run_id))
+        return -EINVAL;
+    _cleanup_close_ int staging = beneath_open_directory(state, "staging");
+    if (staging < 0)
+        return staging;
+    _cleanup_close_ int user = open_or_make_user(state, uid, gid);
+    if (user < 0)
+        return user;
+    int r = give_tree(staging, run_id, 0, uid, gid);
+    if (r < 0)
+        return r;
+    if (renameat2(staging, run_id, user, run_id, RENAME_NOREPLACE) < 0)
+        return -errno;
+    return 0;
+}

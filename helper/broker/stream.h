@@ -1,0 +1,43 @@
+/* One output stream of a program: reads the pipe from the sandbox, keeps the first part in a file,
+ * and passes all of it on to the caller live. A caller who does not read stops this stream alone.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "common/varlink.h"
+
+struct stream;
+
+struct stream_options {
+    const char *name;          /* "stdout" or "stderr", static */
+    int source;                /* read end of the program's pipe; taken over */
+    int kept;                  /* file for the kept part; borrowed */
+    uint64_t kept_max;         /* bytes */
+    int sink;                  /* write end of the caller's pipe, taken over; or -1 */
+    struct varlink_call *call; /* messages are sent as replies to it; NULL for none; borrowed */
+    /* The stream ended, or all of it was passed on. May free the stream. */
+    void (*changed)(void *userdata);
+    void *userdata;
+};
+
+/* Takes over the descriptors of @options in any case. Returns 0 or a negative errno. */
+int stream_new(sd_event *event, const struct stream_options *options, struct stream **ret);
+struct stream *stream_free(struct stream *stream);
+
+/* The program is gone: take what is left in the pipe at once, whether the caller reads or not. */
+void stream_drain(struct stream *stream);
+/* Nothing more comes from the program (or was waited for in vain): what there is has been kept. */
+void stream_end(struct stream *stream);
+bool stream_ended(const struct stream *stream);
+/* Ended, and the caller has it all or does not want it. */
+bool stream_flushed(const struct stream *stream);
+/* Go on after the caller's connection took what waited. */
+void stream_resume(struct stream *stream);
+/* The caller is gone. */
+void stream_forget_caller(struct stream *stream);
+
+uint64_t stream_bytes(const struct stream *stream);
+uint64_t stream_kept(const struct stream *stream);

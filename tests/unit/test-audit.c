@@ -1,0 +1,270 @@
+/* The audit trail (helper/broker/audit.h). The journald of these tests is a plain datagram socket;
+ * that the real one takes and shows the records is for the tests in the machine. SBXCTL_CATALOG is
+ * the catalog, from meson. */
+#include "store-fixture.h"
+#include "broker/audit.h"
+
+#include <stdlib.h>
+#include <sys/un.h>
+
+struct fixture {
+    char directory[64];
+    struct sockaddr_un address;
+    int socket_in_place_of_journald;
+    struct audit *audit;
+    struct audit_record record;
+    char received[AUDIT_RECORD_MAX + 1];
+};
+
+static void listen_as_journald(struct fixture *f)
+{
+    f->socket_in_place_of_journald = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(f->socket_in_place_of_journald >= 0);
+    assert_int_equal(
+        bind(f->socket_in_place_of_journald, (struct sockaddr *)&f->address, sizeof(f->address)),
+        0);
+}
+
+static void stop_journald(struct fixture *f)
+{
+    if (f->socket_in_place_of_journald >= 0)
+        close(f->socket_in_place_of_journald);
+    f->socket_in_place_of_journald = -1;
+    unlink(f->address.sun_path);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    strcpy(f->directory, "/tmp/test-audit.XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    f->address.sun_family = AF_UNIX;
+    snprintf(f->address.sun_path, sizeof(f->address.sun_path), "%s/socket", f->directory);
+    listen_as_journald(f);
+    assert_int_equal(audit_open(f->address.sun_path, &f->audit), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    audit_close(f->audit);
+    stop_journald(f);
+    rmdir(f->directory);
+    free(f);
+    return 0;
+}
+
+/* The next datagram's text, or NULL. */
+static const char *receive(struct fixture *f)
+{
+    ssize_t n =
+        recv(f->socket_in_place_of_journald, f->received, sizeof(f->received) - 1, MSG_DONTWAIT);
+
+    if (n < 0)
+        return NULL;
+    f->received[n] = '\0';
+    return f->received;
+}
+
+/* Whether the record has exactly this line. */
+static bool has_line(const char *text, const char *line)
+{
+    size_t n = strlen(line);
+
+    for (const char *p = text; (p = strstr(p, line)); p++)
+        if ((p == text || p[-1] == '\n') && p[n] == '\n')
+            return true;
+    return false;
+}
+
+static void record_is_one_datagram_of_fields(void **state)
+{
+    struct fixture *f = *state;
+
+    audit_record_init(&f->record, AUDIT_START);
+    audit_add(&f->record, "RUN_ID", RUN_ID);
+    audit_add(&f->record, "IMAGE", NULL);
+    audit_add_u64(&f->record, "UID", UINT64_MAX);
+    audit_add_i64(&f->record, "EXIT_CODE", -1);
+    assert_int_equal(audit_send(f->audit, &f->record), 0);
+
+    const char *text = receive(f);
+    char id[64];
+    assert_non_null(text);
+    snprintf(id, sizeof(id), "MESSAGE_ID=%s", audit_message_id(AUDIT_START));
+    assert_true(has_line(text, id));
+    assert_true(has_line(text, "PRIORITY=5"));
+    assert_true(has_line(text, "SYSLOG_FACILITY=10"));
+    assert_true(has_line(text, "SYSLOG_IDENTIFIER=sbxctl-helper"));
+    assert_true(has_line(text, "SBXCTL_RUN_ID=" RUN_ID));
+    assert_true(has_line(text, "SBXCTL_UID=18446744073709551615"));
+    assert_true(has_line(text, "SBXCTL_EXIT_CODE=-1"));
+    assert_null(strstr(text, "IMAGE"));
+    assert_null(receive(f));
+}
+
+static void fault_13_text_of_strangers_makes_no_second_entry_or_field(void **state)
+{
+    struct fixture *f = *state;
+    const char *const values[] = {
+        "two\nMESSAGE=forged",        "cr\rand\033[2Jescape",   "c1 \xc2\x9b",
+        "bidi \xe2\x80\xae",          "bad utf-8 \xff\xc0\xaf", "%s%n%s",
+        "line separator \xe2\x80\xa8"
+    };
+    size_t lines = 0, before = 0;
+
+    audit_record_init(&f->record, AUDIT_REQUEST);
+    for (size_t i = 0; i < f->record.size; i++)
+        before += f->record.data[i] == '\n';
+    for (size_t i = 0; i < ELEMENTS(values); i++)
+        audit_add(&f->record, "SCRIPT_NAME", values[i]);
+    assert_int_equal(audit_send(f->audit, &f->record), 0);
+
+    const char *text = receive(f);
+    assert_non_null(text);
+    for (const char *p = text; *p; p++) {
+        lines += *p == '\n';
+        assert_true(*p == '\n' || ((unsigned char)*p >= ' ' && (unsigned char)*p < 0x7f));
+    }
+    assert_int_equal(lines, before + ELEMENTS(values));
+    assert_true(has_line(text, "SBXCTL_SCRIPT_NAME=two\\x0aMESSAGE=forged"));
+    assert_true(has_line(text, "SBXCTL_SCRIPT_NAME=%s%n%s"));
+    assert_null(receive(f));
+}
+
+static void fault_13_long_value_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    char *value = malloc(1024 * 1024 + 1);
+
+    memset(value, 'x', 1024 * 1024);
+    value[1024 * 1024] = '\0';
+    audit_record_init(&f->record, AUDIT_REQUEST);
+    audit_add(&f->record, "ARGV", value);
+    free(value);
+    assert_int_equal(audit_send(f->audit, &f->record), 0);
+    const char *text = receive(f), *field = strstr(text, "SBXCTL_ARGV=");
+    assert_non_null(field);
+    size_t n = strcspn(field, "\n") - strlen("SBXCTL_ARGV=");
+    assert_true(n <= AUDIT_VALUE_MAX && n > AUDIT_VALUE_MAX - 8);
+    assert_non_null(strstr(field, "…\n"));
+}
+
+static void record_that_is_too_large_is_not_sent_in_part(void **state)
+{
+    struct fixture *f = *state;
+    char value[AUDIT_VALUE_MAX];
+
+    memset(value, 'x', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    audit_record_init(&f->record, AUDIT_REQUEST);
+    for (int i = 0; i < 64; i++)
+        audit_add(&f->record, "ARGV", value);
+    audit_add_u64(&f->record, "UID", 1);
+    assert_int_equal(audit_send(f->audit, &f->record), -E2BIG);
+    assert_null(receive(f));
+}
+
+static void absent_journald_is_an_error_and_not_a_success(void **state)
+{
+    struct fixture *f = *state;
+
+    stop_journald(f);
+    audit_record_init(&f->record, AUDIT_START);
+    assert_int_equal(audit_probe(f->audit), -ENOENT);
+    assert_int_equal(audit_send(f->audit, &f->record), -ENOENT);
+}
+
+static void journald_that_is_gone_is_noticed_by_the_next_record(void **state)
+{
+    struct fixture *f = *state;
+
+    audit_record_init(&f->record, AUDIT_START);
+    assert_int_equal(audit_send(f->audit, &f->record), 0);
+    close(f->socket_in_place_of_journald);
+    f->socket_in_place_of_journald = -1;
+    assert_int_equal(audit_send(f->audit, &f->record), -ECONNREFUSED);
+    assert_int_equal(audit_probe(f->audit), -ECONNREFUSED);
+}
+
+static void restarted_journald_gets_the_record(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int i = 0; i < 3; i++) {
+        audit_record_init(&f->record, AUDIT_END);
+        assert_int_equal(audit_send(f->audit, &f->record), 0);
+        assert_non_null(receive(f));
+        stop_journald(f);
+        listen_as_journald(f);
+    }
+}
+
+static void stuck_journald_blocks_nobody_and_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    int r = 0, taken = 0;
+
+    assert_int_equal(audit_probe(f->audit), 0);
+    audit_record_init(&f->record, AUDIT_START);
+    while (taken < 100000 && (r = audit_send(f->audit, &f->record)) == 0)
+        taken++;
+    assert_int_equal(r, -EAGAIN);
+    assert_int_equal(audit_probe(f->audit), -EAGAIN);
+
+    /* Once it reads again, it is as before, and nothing that was taken is lost. */
+    while (receive(f))
+        taken--;
+    assert_int_equal(taken, 0);
+    assert_int_equal(audit_probe(f->audit), 0);
+    assert_int_equal(audit_send(f->audit, &f->record), 0);
+}
+
+static void every_event_is_explained_in_the_catalog(void **state)
+{
+    int fd = open(SBXCTL_CATALOG, O_RDONLY | O_CLOEXEC);
+    char catalog[32 * 1024], heading[64];
+    int entries = 0;
+
+    assert_true(fd >= 0);
+    ssize_t n = read(fd, catalog, sizeof(catalog) - 1);
+    close(fd);
+    assert_true(n > 0 && n < (ssize_t)sizeof(catalog) - 1);
+    catalog[n] = '\0';
+    for (enum audit_event event = AUDIT_REQUEST; event <= AUDIT_SWEEP; event++) {
+        assert_int_equal(strlen(audit_message_id(event)), 32);
+        snprintf(heading, sizeof(heading), "\n-- %s\nSubject: ", audit_message_id(event));
+        const char *entry = strstr(catalog, heading);
+        assert_non_null(entry);
+        assert_null(strstr(entry + 1, heading));
+        assert_non_null(strstr(entry, "\nDefined-By: sbxctl\n"));
+    }
+    for (const char *p = catalog; (p = strstr(p, "\n-- ")); p++)
+        entries++;
+    assert_int_equal(entries, AUDIT_SWEEP + 1);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(record_is_one_datagram_of_fields),
+        T(fault_13_text_of_strangers_makes_no_second_entry_or_field),
+        T(fault_13_long_value_is_cut),
+        T(record_that_is_too_large_is_not_sent_in_part),
+        T(absent_journald_is_an_error_and_not_a_success),
+        T(journald_that_is_gone_is_noticed_by_the_next_record),
+        T(restarted_journald_gets_the_record),
+        T(stuck_journald_blocks_nobody_and_is_an_error),
+        cmocka_unit_test(every_event_is_explained_in_the_catalog),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,300 @@
+/* The index of runs (helper/broker/index.h): what is put is found again by the next process, and
+ * what else lies in the directory is not believed. */
+#include "store-fixture.h"
+#include "broker/index.h"
+
+struct fixture {
+    struct scratch scratch;
+    char path[96]; /* of the index */
+    struct run_index *index;
+    json_object *result;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    scratch_make(&f->scratch);
+    snprintf(f->path, sizeof(f->path), "%s/index", f->scratch.path);
+    assert_int_equal(index_open(f->path, &f->index), 0);
+    f->result = json_object_new_object();
+    json_add_string(f->result, "status", "succeeded");
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    json_object_put(f->result);
+    index_close(f->index);
+    scratch_remove(&f->scratch);
+    free(f);
+    return 0;
+}
+
+static void reopen(struct fixture *f)
+{
+    f->index = index_close(f->index);
+    assert_int_equal(index_open(f->path, &f->index), 0);
+}
+
+static int open_index_directory(struct fixture *f)
+{
+    return open_directory_at(f->scratch.fd, "index");
+}
+
+static void entry_outlives_the_process(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, false, f->result), 0);
+    for (int i = 0; i < 2; i++) {
+        const struct index_entry *entry = index_get(f->index, RUN_ID);
+        assert_non_null(entry);
+        assert_string_equal(entry->id, RUN_ID);
+        assert_int_equal(entry->uid, 4242);
+        assert_int_equal(entry->created_usec, 17);
+        assert_false(entry->final);
+        assert_string_equal(json_object_get_string(json_object_object_get(entry->result, "status")),
+                            "succeeded");
+        reopen(f);
+    }
+}
+
+static void later_entry_replaces_the_earlier_one(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, false, f->result), 0);
+    json_object *final = json_object_new_object();
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, true, final), 0);
+    json_object_put(final);
+    assert_true(index_get(f->index, RUN_ID)->final);
+    reopen(f);
+    assert_true(index_get(f->index, RUN_ID)->final);
+}
+
+static void foreign_and_unknown_run_look_the_same(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, true, f->result), 0);
+    assert_non_null(index_get_owned(f->index, RUN_ID, 4242));
+    assert_null(index_get_owned(f->index, RUN_ID, 4243));
+    assert_null(index_get_owned(f->index, "ffffffffffff", 4242));
+}
+
+static void removed_entry_stays_removed(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, true, f->result), 0);
+    assert_int_equal(index_remove(f->index, index_get(f->index, RUN_ID)->id), 0);
+    assert_int_equal(index_remove(f->index, RUN_ID), -ENOENT);
+    reopen(f);
+    assert_null(index_get(f->index, RUN_ID));
+}
+
+struct order {
+    uint64_t last;
+    size_t n, stop_after;
+};
+
+static bool check_order(const struct index_entry *entry, void *userdata)
+{
+    struct order *order = userdata;
+
+    assert_true(entry->created_usec <= order->last);
+    order->last = entry->created_usec;
+    return ++order->n != order->stop_after;
+}
+
+static void entries_are_walked_newest_first_until_told_to_stop(void **state)
+{
+    struct fixture *f = *state;
+    char id[32];
+
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(id, sizeof(id), "%08x", i);
+        assert_int_equal(index_put(f->index, id, 1, (i * 7919) % 200, false, f->result), 0);
+    }
+    struct order all = { .last = UINT64_MAX }, some = { .last = UINT64_MAX, .stop_after = 3 };
+    index_foreach(f->index, check_order, &all);
+    index_foreach(f->index, check_order, &some);
+    assert_int_equal(all.n, 200);
+    assert_int_equal(some.n, 3);
+    reopen(f);
+    all = (struct order){ .last = UINT64_MAX };
+    index_foreach(f->index, check_order, &all);
+    assert_int_equal(all.n, 200);
+}
+
+static void ids_that_are_paths_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, "../outside/x", 1, 1, false, f->result), -EINVAL);
+    assert_int_equal(index_put(f->index, "", 1, 1, false, f->result), -EINVAL);
+    assert_int_equal(index_put(f->index, "ABCDEF0123", 1, 1, false, f->result), -EINVAL);
+}
+
+static void result_that_could_not_be_loaded_again_is_refused_and_the_older_stands(void **state)
+{
+    struct fixture *f = *state;
+    char *text = malloc(1024 * 1024 + 1);
+
+    memset(text, 'x', 1024 * 1024);
+    text[1024 * 1024] = '\0';
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
+    json_object *large = json_object_new_object();
+    json_add_string(large, "stdout", text);
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, large), -E2BIG);
+    json_object_put(large);
+    free(text);
+    assert_false(index_get(f->index, RUN_ID)->final);
+}
+
+static void failed_write_leaves_the_older_entry(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
+    /* A folder in the way of the new file. */
+    int dir = open_index_directory(f);
+    make_directory_at(dir, RUN_ID ".json.tmp");
+    assert_true(index_put(f->index, RUN_ID, 1, 1, true, f->result) < 0);
+    assert_false(index_get(f->index, RUN_ID)->final);
+    assert_int_equal(unlinkat(dir, RUN_ID ".json.tmp", AT_REMOVEDIR), 0);
+    reopen(f);
+    assert_false(index_get(f->index, RUN_ID)->final);
+    close(dir);
+}
+
+/* The members before the id, the id's own, and those after it. */
+#define HEAD "{\"version\":1,\"id\":\""
+#define TAIL "\",\"uid\":1,\"createdUSec\":1,\"final\":true,\"result\":{}}"
+#define GOOD HEAD RUN_ID TAIL
+
+/* Whether a file of that text is loaded as the entry RUN_ID; if not, it must be put aside. */
+static bool is_loaded(struct fixture *f, const char *text)
+{
+    int dir = open_index_directory(f);
+
+    write_file_at(dir, RUN_ID ".json", text);
+    assert_int_equal(fchmodat(dir, RUN_ID ".json", 0600, 0), 0);
+    reopen(f);
+    bool loaded = index_get(f->index, RUN_ID) != NULL;
+    assert_int_equal(exists_at(dir, RUN_ID ".json"), loaded);
+    assert_int_equal(exists_at(dir, RUN_ID ".json.bad"), !loaded);
+    (void)unlinkat(dir, RUN_ID ".json.bad", 0);
+    close(dir);
+    return loaded;
+}
+
+static void fault_53_forged_state_is_put_aside(void **state)
+{
+    struct fixture *f = *state;
+    const char *const bad[] = {
+        "",
+        "{",
+        "[]",
+        "{}",
+        GOOD GOOD,
+        "{\"version\":2,\"id\":\"" RUN_ID
+        "\",\"uid\":1,\"createdUSec\":1,\"final\":true,\"result\":{}}",
+        "{\"version\":1,\"id\":\"ffffffffffffffff\",\"uid\":1,\"createdUSec\":1,\"final\":true,"
+        "\"result\":{}}",
+        "{\"version\":1,\"id\":\"" RUN_ID
+        "\",\"uid\":-1,\"createdUSec\":1,\"final\":true,\"result\":{}}",
+        "{\"version\":1,\"id\":\"" RUN_ID
+        "\",\"uid\":4294967295,\"createdUSec\":1,\"final\":true,\"result\":{}}",
+        "{\"version\":1,\"id\":\"" RUN_ID
+        "\",\"uid\":1,\"uid\":0,\"createdUSec\":1,\"final\":true,\"result\":{}}",
+        "{\"version\":1,\"id\":\"" RUN_ID
+        "\",\"uid\":1,\"createdUSec\":1,\"final\":true,\"result\":{},\"more\":1}",
+        "{\"version\":1,\"id\":\"" RUN_ID "\",\"uid\":1,\"createdUSec\":1,\"final\":true}",
+    };
+
+    assert_true(is_loaded(f, GOOD));
+    for (size_t i = 0; i < ELEMENTS(bad); i++)
+        if (is_loaded(f, bad[i]))
+            fail_msg("loaded: %s", bad[i]);
+}
+
+static void fault_65_files_that_others_could_write_are_put_aside(void **state)
+{
+    struct fixture *f = *state;
+    int dir = open_index_directory(f);
+
+    write_file_at(dir, "00000001.json", HEAD "00000001" TAIL);
+    assert_int_equal(fchmodat(dir, "00000001.json", 0666, 0), 0);
+    assert_int_equal(symlinkat("../outside/secret", dir, "00000002.json"), 0);
+    assert_int_equal(mkfifoat(dir, "00000003.json", 0600), 0);
+    write_file_at(f->scratch.outside, "linked", GOOD);
+    assert_int_equal(linkat(f->scratch.outside, "linked", dir, RUN_ID ".json", 0), 0);
+    write_file_at(dir, "00000005.json.tmp", "half");
+    reopen(f);
+    assert_null(index_get(f->index, RUN_ID));
+    assert_true(exists_at(dir, "00000001.json.bad"));
+    assert_true(exists_at(dir, "00000002.json.bad"));
+    assert_true(exists_at(dir, "00000003.json.bad"));
+    assert_true(exists_at(dir, RUN_ID ".json.bad"));
+    assert_false(exists_at(dir, "00000005.json.tmp"));
+    close(dir);
+}
+
+static void file_of_another_name_than_its_id_is_put_aside(void **state)
+{
+    struct fixture *f = *state;
+    const char *const names[] = { "00000001.json", RUN_ID ".jso", RUN_ID ".json2", RUN_ID };
+    int dir = open_index_directory(f);
+
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
+        write_file_at(dir, names[i], GOOD);
+        assert_int_equal(fchmodat(dir, names[i], 0600, 0), 0);
+    }
+    reopen(f);
+    assert_null(index_get(f->index, RUN_ID));
+    close(dir);
+}
+
+static void fault_65_directory_that_others_could_write_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct run_index *index = NULL;
+
+    f->index = index_close(f->index);
+    assert_int_equal(chmod(f->path, 0770), 0);
+    assert_int_equal(index_open(f->path, &index), -EPERM);
+    assert_int_equal(chmod(f->path, 0700), 0);
+    assert_int_equal(renameat(f->scratch.fd, "index", f->scratch.fd, "other"), 0);
+    assert_int_equal(symlinkat("other", f->scratch.fd, "index"), 0);
+    assert_true(index_open(f->path, &index) < 0);
+    assert_null(index);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(entry_outlives_the_process),
+        T(later_entry_replaces_the_earlier_one),
+        T(foreign_and_unknown_run_look_the_same),
+        T(removed_entry_stays_removed),
+        T(entries_are_walked_newest_first_until_told_to_stop),
+        T(ids_that_are_paths_are_refused),
+        T(result_that_could_not_be_loaded_again_is_refused_and_the_older_stands),
+        T(failed_write_leaves_the_older_entry),
+        T(fault_53_forged_state_is_put_aside),
+        T(fault_65_files_that_others_could_write_are_put_aside),
+        T(file_of_another_name_than_its_id_is_put_aside),
+        T(fault_65_directory_that_others_could_write_is_refused),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

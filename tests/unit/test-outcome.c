@@ -1,0 +1,189 @@
+/* How facts about a run's end become a status, a sentence and a hint. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "broker/outcome.h"
+
+static const struct limits limits = { .memory_bytes = 512 << 20,
+                                      .cpu_percent = 100,
+                                      .timeout_usec = 60000000 };
+static const struct limits ceiling = { .memory_bytes = UINT64_C(2) << 30,
+                                       .cpu_percent = 200,
+                                       .timeout_usec = 300000000 };
+
+static struct facts ended_well(void)
+{
+    return (struct facts){
+        .limits = &limits,
+        .ceiling = &ceiling,
+        .interpreter = "python3",
+        .have_exited = true,
+        .exited = { .kind = LAUNCH_EXIT_CODE, .value = 0 },
+        .have_ended = true,
+        .ended = { .why = ENGINE_WHY_EXIT, .memory_peak_bytes = 500 << 20, .cpu_usec = 1500000 },
+    };
+}
+
+static struct outcome decide(struct facts facts)
+{
+    struct outcome outcome;
+    outcome_decide(&facts, &outcome);
+    return outcome;
+}
+
+static void exit_status_0_is_success_without_a_hint(void **state)
+{
+    struct outcome outcome = decide(ended_well());
+
+    assert_int_equal(outcome.status, RUN_SUCCEEDED);
+    assert_true(outcome.have_exit_code);
+    assert_int_equal(outcome.exit_code, 0);
+    assert_string_equal(outcome.hint, "");
+}
+
+static void other_exit_status_is_failure_and_is_named(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited.value = 3;
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_FAILED);
+    assert_int_equal(outcome.exit_code, 3);
+    assert_non_null(strstr(outcome.reason, "exit status 3"));
+}
+
+static void sigkill_with_an_oom_kill_is_out_of_memory_with_limit_and_peak(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_SIGNAL, .value = SIGKILL };
+    facts.ended.oom_kills = 1;
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_OUT_OF_MEMORY);
+    assert_non_null(strstr(outcome.reason, "512 MiB"));
+    assert_non_null(strstr(outcome.reason, "500 MiB"));
+    assert_non_null(strstr(outcome.hint, "--memory 1024M"));
+}
+
+static void sigkill_without_an_oom_kill_is_not_memory(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_SIGNAL, .value = SIGKILL };
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_KILLED);
+    assert_int_equal(outcome.signal, SIGKILL);
+    assert_non_null(strstr(outcome.reason, "not for memory"));
+}
+
+static void oom_kill_of_a_child_is_mentioned_with_the_parents_status(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited.value = 1;
+    facts.ended.oom_kills = 1;
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_FAILED);
+    assert_non_null(strstr(outcome.reason, "exit status 1"));
+    assert_non_null(strstr(outcome.reason, "more memory than 512 MiB"));
+}
+
+static void our_clock_wins_over_what_the_program_said_afterwards(void **state)
+{
+    struct facts facts = ended_well();
+    facts.timed_out = true;
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_TIMED_OUT);
+    assert_non_null(strstr(outcome.reason, "60 s"));
+    assert_non_null(strstr(outcome.reason, "1.5 s"));
+    assert_string_equal(outcome.hint, "Ask for more time with --timeout 120s.");
+}
+
+static void at_the_ceiling_no_hint_asks_for_more(void **state)
+{
+    struct facts facts = ended_well();
+    facts.limits = &ceiling;
+    facts.timed_out = true;
+    assert_null(strstr(decide(facts).hint, "--timeout"));
+    facts.timed_out = false;
+    facts.ended.oom_kills = 1;
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_SIGNAL, .value = SIGKILL };
+    assert_null(strstr(decide(facts).hint, "--memory"));
+}
+
+static void missing_interpreter_is_named_and_has_status_127(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_EXEC, .value = ENOENT };
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_FAILED);
+    assert_int_equal(outcome.exit_code, 127);
+    assert_non_null(strstr(outcome.reason, "python3"));
+}
+
+static void silent_launcher_is_killed_and_silent_engine_is_lost(void **state)
+{
+    struct facts facts = ended_well();
+    facts.have_exited = false;
+    assert_int_equal(decide(facts).status, RUN_KILLED);
+    facts.ended.oom_kills = 2;
+    assert_int_equal(decide(facts).status, RUN_OUT_OF_MEMORY);
+    facts.have_ended = false;
+    assert_int_equal(decide(facts).status, RUN_LOST);
+}
+
+static void counters_that_an_engine_cannot_tell_are_no_facts(void **state)
+{
+    struct facts facts = ended_well();
+    facts.ended = (struct engine_ended){ ENGINE_WHY_EXIT, UINT64_MAX, UINT64_MAX,
+                                         UINT64_MAX,      UINT64_MAX, true };
+    assert_string_equal(decide(facts).reason, "The program ended well.");
+    assert_int_equal(facts_cpu_usec(&facts), 0); /* the launcher's word then */
+    facts.timed_out = true;
+    facts.have_exited = false;
+    assert_null(strstr(decide(facts).reason, "CPU"));
+}
+
+static void leftovers_are_mentioned(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited.leftovers = 2;
+    assert_non_null(strstr(decide(facts).reason, "2 processes that it left behind"));
+}
+
+static void a_gone_caller_is_told_apart_from_a_cancelled_run(void **state)
+{
+    struct facts facts = ended_well();
+    facts.cancelled = true;
+    assert_string_equal(decide(facts).reason, "The run was cancelled.");
+    facts.caller_gone = true;
+    assert_int_equal(decide(facts).status, RUN_CANCELLED);
+    assert_non_null(strstr(decide(facts).reason, "caller went away"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exit_status_0_is_success_without_a_hint),
+        cmocka_unit_test(other_exit_status_is_failure_and_is_named),
+        cmocka_unit_test(sigkill_with_an_oom_kill_is_out_of_memory_with_limit_and_peak),
+        cmocka_unit_test(sigkill_without_an_oom_kill_is_not_memory),
+        cmocka_unit_test(oom_kill_of_a_child_is_mentioned_with_the_parents_status),
+        cmocka_unit_test(our_clock_wins_over_what_the_program_said_afterwards),
+        cmocka_unit_test(at_the_ceiling_no_hint_asks_for_more),
+        cmocka_unit_test(missing_interpreter_is_named_and_has_status_127),
+        cmocka_unit_test(silent_launcher_is_killed_and_silent_engine_is_lost),
+        cmocka_unit_test(counters_that_an_engine_cannot_tell_are_no_facts),
+        cmocka_unit_test(leftovers_are_mentioned),
+        cmocka_unit_test(a_gone_caller_is_told_apart_from_a_cancelled_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
