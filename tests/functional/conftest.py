@@ -1,0 +1,182 @@
+"""The test machine as the functional tests see it.
+
+Tests get the fixture `machine` and talk to the booted machine through tests/machine/exec only, or, with
+--virtual-machine, to the other one through tests/vm/exec.
+Nothing here may sleep but Machine.wait_for, and nothing may touch the host.
+"""
+
+import json
+import pathlib
+import shlex
+import subprocess
+import time
+import uuid
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parents[1]
+
+
+class Result:
+    """How a command in the machine ended. `text` is stdout, decoded; `errors` is stderr, decoded."""
+
+    def __init__(self, argv, status, stdout, stderr):
+        self.argv = argv
+        self.status = status
+        self.stdout = stdout
+        self.stderr = stderr
+
+    @property
+    def text(self):
+        return self.stdout.decode("utf-8", "backslashreplace")
+
+    @property
+    def errors(self):
+        return self.stderr.decode("utf-8", "backslashreplace")
+
+    def __repr__(self):
+        command = shlex.join(str(word) for word in self.argv)
+        return f"<{command}: status {self.status}, stdout {self.stdout!r}, stderr {self.stderr!r}>"
+
+
+class Running:
+    """A command that goes on in the machine. Signals go to the command itself, not to the host's
+    `docker exec`, whose death the command would not notice."""
+
+    def __init__(self, machine, popen, pid_file):
+        self.machine = machine
+        self.popen = popen
+        self._pid_file = pid_file
+
+    @property
+    def pid(self):
+        """The process id inside the machine."""
+        return int(
+            self.machine.wait_for(
+                lambda: self.machine.run(["cat", self._pid_file]).text.strip(),
+                timeout=10,
+                what="the command to start",
+            )
+        )
+
+    def signal(self, name):
+        self.machine.run(["kill", "-s", name, str(self.pid)], check=True)
+
+    def finish(self, input=None, timeout=60):
+        stdout, stderr = self.popen.communicate(input, timeout * self.machine.patience)
+        return Result(self.popen.args, self.popen.returncode, stdout, stderr)
+
+
+class Machine:
+    # Every time limit of a test is multiplied by it.
+    patience = 1
+
+    def __init__(self, *entry):
+        """`entry` is the command that runs others in the machine, without its options."""
+        self._entry = [str(word) for word in entry]
+
+    def _command(self, argv, user, tty=False):
+        return [
+            *self._entry,
+            "--user",
+            user or "root",
+            *(["--tty"] if tty else []),
+            "--",
+            *argv,
+        ]
+
+    def run(self, argv, user=None, input=None, timeout=60, check=False, tty=False):
+        """Runs a command as root or `user`. Without input it reads end of file. With `check`,
+        a status other than 0 fails the test."""
+        stdin = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
+        done = subprocess.run(
+            self._command(argv, user, tty),
+            capture_output=True,
+            timeout=timeout * self.patience,
+            **stdin,
+        )
+        result = Result(argv, done.returncode, done.stdout, done.stderr)
+        assert not check or result.status == 0, result
+        return result
+
+    def popen(self, argv, user=None):
+        """Starts a command and returns at once; stdin, stdout and stderr are pipes."""
+        pid_file = f"/tmp/pid-{uuid.uuid4()}"
+        wrapped = ["sh", "-c", 'echo $$ >"$0"; exec "$@"', pid_file, *argv]
+        popen = subprocess.Popen(
+            self._command(wrapped, user),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        return Running(self, popen, pid_file)
+
+    def write(self, path, content, user=None):
+        self.run(["sh", "-c", 'cat >"$0"', path], user, input=content, check=True)
+
+    def read(self, path, user=None):
+        return self.run(["cat", "--", path], user, check=True).stdout
+
+    def directory(self, user="alice"):
+        """A fresh directory in that user's home."""
+        made = self.run(["mktemp", "-d", f"/home/{user}/test-XXXXXX"], user, check=True)
+        return made.text.strip()
+
+    def script(self, text, name="script.py", user="alice"):
+        """Writes a script into a fresh directory of the user and returns its path."""
+        path = f"{self.directory(user)}/{name}"
+        self.write(path, text.encode() if isinstance(text, str) else text, user)
+        return path
+
+    def journal(self, *matches):
+        """The journal's entries that match, oldest first, e.g. journal("SBXCTL_RUN_ID=...")."""
+        self.run(["journalctl", "--sync"], check=True)
+        lines = self.run(["journalctl", "--output=json", "--all", "--no-pager", *matches]).stdout
+        return [json.loads(line) for line in lines.splitlines()]
+
+    def wait_for(self, predicate, timeout, what):
+        """Polls until the predicate returns something true, and returns that."""
+        timeout *= self.patience
+        deadline = time.monotonic() + timeout
+        while not (value := predicate()):
+            assert time.monotonic() < deadline, f"waited {timeout} s in vain for {what}"
+            time.sleep(0.05)
+        return value
+
+    def sbxctl(self, args, user="alice", input=None, timeout=60, tty=False):
+        return self.run(["sbxctl", *args], user, input, timeout, tty=tty)
+
+    def run_json(self, args, user="alice", input=None, timeout=60):
+        """The result object of `sbxctl run --json`, however the run ended."""
+        result = self.sbxctl(["run", "--json", *args], user, input, timeout)
+        try:
+            return json.loads(result.stdout)
+        except ValueError:
+            pytest.fail(f"not a JSON result: {result}")
+
+
+class VirtualMachine(Machine):
+    # Its processor is emulated.
+    patience = 10
+
+
+def pytest_addoption(parser):
+    parser.addoption("--machine-release", default="trixie", help="which test machine to use")
+    parser.addoption("--virtual-machine", action="store_true", help="use the one of tests/vm instead")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes minutes; runs with `tests/run --all` only")
+
+
+@pytest.fixture(scope="session")
+def machine(request):
+    if request.config.getoption("--virtual-machine"):
+        machine = VirtualMachine(TESTS / "vm" / "exec")
+    else:
+        release = request.config.getoption("--machine-release")
+        machine = Machine(TESTS / "machine" / "exec", "--release", release)
+    answer = machine.run(["true"])
+    if answer.status != 0:
+        pytest.exit(answer.errors, returncode=1)
+    return machine

@@ -1,0 +1,154 @@
+"""What a program finds inside its sandbox, and what it does not."""
+
+import json
+
+STATUS = """
+import json, os, re
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+print(json.dumps({
+    "uid": os.getuid(), "euid": os.geteuid(), "gid": os.getgid(), "groups": os.getgroups(),
+    "caps": [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")],
+    "nnp": status["NoNewPrivs"].strip(), "seccomp": status["Seccomp"].strip(),
+    "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1],
+}))
+"""
+
+
+def inside(machine, script, user="alice"):
+    result = machine.run_json(["-c", script], user=user)
+    assert result["status"] == "succeeded", result
+    return result["stdout"]["text"]
+
+
+def test_the_program_has_no_privilege(machine):
+    found = json.loads(inside(machine, STATUS))
+    assert 0 not in (found["uid"], found["euid"], found["gid"])
+    assert 0 not in found["groups"]
+    assert set(found["caps"]) == {"0" * 16}
+    assert (found["nnp"], found["seccomp"]) == ("1", "2")
+
+
+def test_fault_40_no_descriptor_beyond_the_streams_is_inherited(machine):
+    assert json.loads(inside(machine, STATUS))["fds"] == [0, 1, 2]
+
+
+def test_there_is_no_network_but_loopback(machine):
+    script = """
+import os, socket
+print(sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else ["lo"])
+for address in [("192.0.2.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80)]:
+    try:
+        socket.create_connection(address, timeout=2)
+        print("connected")
+    except OSError as error:
+        print(error.errno)
+"""
+    lines = inside(machine, script).splitlines()
+    assert lines[0] == "['lo']"
+    assert lines[1:] == ["101"] * 3  # ENETUNREACH
+
+
+def test_nothing_is_writable_but_workspace_and_scratch(machine):
+    script = """
+import os
+seen = set()
+for top, folders, files in os.walk("/", followlinks=False):
+    folders[:] = [f for f in folders if os.path.join(top, f) not in ("/proc", "/sys")]
+    if os.access(top, os.W_OK):
+        seen.add("/" + "/".join(top.split("/")[1:3] if top.startswith("/dev/") else top.split("/")[1:2]))
+print(sorted(seen))
+for path in ("/x", "/usr/x", "/etc/x", "/var/x", "/run/x", "/sys/x", "/proc/sys/kernel/hostname"):
+    try:
+        open(path, "w")
+        print("wrote", path)
+    except OSError:
+        pass
+"""
+    writable = eval(inside(machine, script))
+    assert set(writable) <= {"/workspace", "/tmp", "/dev/shm", "/var"}, writable
+
+
+def test_no_other_process_is_visible(machine):
+    script = """
+import os
+print(sorted(open(f"/proc/{p}/comm").read().strip() for p in os.listdir("/proc") if p.isdigit()))
+"""
+    # The launcher, PID 1, is not dumpable, and so hidden too.
+    assert eval(inside(machine, script)) == ["python3"]
+
+
+def test_no_service_socket_can_be_reached(machine):
+    script = """
+import os, stat
+found = []
+for top, folders, files in os.walk("/"):
+    folders[:] = [f for f in folders if os.path.join(top, f) != "/proc"]
+    for name in files:
+        try:
+            if stat.S_ISSOCK(os.lstat(os.path.join(top, name)).st_mode):
+                found.append(os.path.join(top, name))
+        except OSError:
+            pass
+print(found)
+print([path for path in ("/run/docker.sock", "/run/dbus", "/run/systemd/private", "/run/systemd/journal", "/run/sbxctl",
+                         "/var/lib/sbxctl", "/home/alice", "/root/.bashrc", "/etc/shadow")
+       if os.path.exists(path)])
+print(open("/proc/net/unix").read().count("@"))
+"""
+    assert inside(machine, script).splitlines()[:2] == ["[]", "[]"]
+
+
+def test_environment_is_the_expected_one(machine):
+    script = "import os, json; print(json.dumps(dict(os.environ) | {'cwd': os.getcwd()}))"
+    found = json.loads(inside(machine, script))
+    assert found["HOME"] == found["cwd"] == "/workspace"
+    assert found["TMPDIR"] == "/tmp" and found["LANG"] == "C.UTF-8" and found["TZ"] == "UTC"
+    assert "SSH_AUTH_SOCK" not in found and found["USER"] == "sandbox"
+
+
+def test_the_user_has_a_name_inside(machine):
+    script = "import getpass, grp, os, pwd; print(getpass.getuser(), pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name)"
+    assert inside(machine, script) == "sandbox sandbox sandbox\n"
+
+
+NEIGHBOUR = """
+import os, sys, time
+open("/dev/shm/mine", "w")
+open("/tmp/mine", "w")
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_runs_at_once_neither_see_nor_signal_each_other(machine):
+    neighbour = machine.popen(["sbxctl", "run", "-c", NEIGHBOUR], user="alice")
+    assert neighbour.popen.stdout.readline() == b"there\n"
+    script = """
+import os
+print(sorted(os.listdir("/dev/shm")), sorted(os.listdir("/tmp")))
+print(len([p for p in os.listdir("/proc") if p.isdigit()]))
+failed = 0
+for pid in set(range(2, 5000)) - {os.getpid()}:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        failed += 1
+print(failed)
+"""
+    lines = inside(machine, script).splitlines()
+    assert lines == ["[] []", "1", str(5000 - 3)]
+    assert neighbour.finish(input=b"").status == 0
+
+
+def test_fault_47_the_callers_terminal_cannot_be_reached(machine):
+    script = """
+import os
+for fd in (0, 1, 2):
+    print(os.isatty(fd))
+try:
+    open("/dev/tty")
+except OSError as error:
+    print(error.errno)
+"""
+    result = machine.sbxctl(["run", "-c", script], tty=True)
+    assert result.text.replace("\r", "").split() == ["False"] * 3 + ["6"]
