@@ -1,3 +1,4 @@
+/* Starting and ending pkttyagent(1), see agent.h. */
 #include "client/agent.h"
 
 #include <fcntl.h>

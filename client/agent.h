@@ -15,4 +15,5 @@ struct agent {
 /* Starts pkttyagent(1) for this process if there is a terminal, and waits until it has registered.
  * Without it, or where an agent of the session exists, nothing changes. */
 void agent_start(struct agent *agent);
+/* Ends it, if one was started. */
 void agent_stop(struct agent *agent);

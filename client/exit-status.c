@@ -1,3 +1,4 @@
+/* The table of exit statuses, see exit-status.h. */
 #include "client/exit-status.h"
 
 #include <signal.h>
@@ -5,6 +6,7 @@
 
 #include "client/result.h"
 #include "common/cleanup.h"
+#include "common/varlink.h"
 
 /* The number of the signal called @name, with or without "SIG"; 0 if there is none. */
 static int signal_number(const char *name)
@@ -66,7 +68,7 @@ int exit_status_of_error(const char *error)
     static const char *const denials[] = {
         "io.sbxctl.Sandbox.ApprovalRequired",
         "io.sbxctl.Sandbox.Denied",
-        "org.varlink.service.PermissionDenied",
+        VARLINK_ERROR_PERMISSION_DENIED,
     };
 
     for (size_t i = 0; i < ELEMENTS(denials); i++)

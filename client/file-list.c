@@ -1,3 +1,4 @@
+/* Lists of files, see file-list.h. */
 #include "client/file-list.h"
 
 #include "client/result.h"

@@ -8,9 +8,8 @@
 /* More than this many are counted, not named. */
 #define FILE_LIST_MAX 20
 
-/* Both take an array of objects with at least name and bytes (struct output_file), and write at
- * most
- * @max lines of it. */
+/* Prints @files, an array of objects with at least name and bytes (struct output_file): @max lines
+ * of it at most, and how many there are more. */
 void file_list_print(FILE *to, json_object *files, size_t max);
-/* To standard error, unless --quiet. */
+/* The same to standard error, FILE_LIST_MAX lines, unless --quiet. */
 void file_list_say(json_object *files);

@@ -1,3 +1,4 @@
+/* The connection to the helper and its errors in words, see helper.h. */
 #include "client/helper.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #define INTERFACE "io.sbxctl.Sandbox."
 
-static const char start_hint[] = "try: systemctl enable --now sbxctl-helper.socket";
+static const char start_hint[] = "as root, try: systemctl enable --now sbxctl-helper.socket";
 
 static int fail_connect(int r, const char *path)
 {
@@ -22,7 +23,7 @@ static int fail_connect(int r, const char *path)
                            "the helper is not installed or its socket is not active (%s)", path);
     case ECONNREFUSED:
         return say_failure(EXIT_UNREACHABLE, "Unreachable",
-                           "try: systemctl restart sbxctl-helper.socket",
+                           "as root, try: systemctl restart sbxctl-helper.socket",
                            "nobody listens on the helper's socket (%s)", path);
     case EACCES:
         return say_failure(EXIT_UNREACHABLE, "Unreachable",
@@ -116,12 +117,6 @@ int helper_fail_connection(int r, bool answered)
                        "the helper went away during the run, which was ended with it");
 }
 
-static const char *string_member(json_object *object, const char *name)
-{
-    json_object *value = json_object_object_get(object, name);
-    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
-}
-
 /* A sentence for errors that carry none; NULL if the helper's own is all there is to say. */
 static char *error_sentence(const char *error, json_object *parameters)
 {
@@ -131,9 +126,9 @@ static char *error_sentence(const char *error, json_object *parameters)
         { INTERFACE "NoSuchRun", "you have no run with the id %s", "id" },
         { INTERFACE "RunActive", "the run %s has not ended yet", "id" },
         { INTERFACE "NoSuchFile", "the run has no file %s", "name" },
-        { "org.varlink.service.InvalidParameter", "the helper does not take this %s", "parameter" },
-        { "org.varlink.service.MethodNotFound", "this helper is too old for %s", "method" },
-        { "org.varlink.service.PermissionDenied", "you may not do that", NULL },
+        { VARLINK_ERROR_INVALID_PARAMETER, "the helper does not take this %s", "parameter" },
+        { VARLINK_ERROR_METHOD_NOT_FOUND, "this helper is too old for %s", "method" },
+        { VARLINK_ERROR_PERMISSION_DENIED, "you may not do that", NULL },
     };
 
     for (size_t i = 0; i < ELEMENTS(sentences); i++) {
@@ -141,7 +136,7 @@ static char *error_sentence(const char *error, json_object *parameters)
             continue;
         const char *what = NULL;
         if (sentences[i].member)
-            what = string_member(parameters, sentences[i].member);
+            what = json_get_string(parameters, sentences[i].member);
         const char *place = strstr(sentences[i].sentence, "%s");
         char *text = NULL;
         if (!place)
@@ -158,12 +153,14 @@ static const char *error_hint(const char *error)
 {
     if (strcmp(error, INTERFACE "NoSuchRun") == 0)
         return "'sbxctl ps --all' lists your runs";
+    if (strcmp(error, INTERFACE "RunActive") == 0)
+        return "wait for its end, or press Ctrl-C where it was started";
     if (strcmp(error, INTERFACE "AboveCeiling") == 0)
         return "'sbxctl policy' shows what you may ask for";
     if (strcmp(error, INTERFACE "QueueFull") == 0)
         return "try again when some of your runs have ended; 'sbxctl ps' lists them";
     if (strcmp(error, INTERFACE "AuditUnavailable") == 0)
-        return "nothing was run; tell the administrator";
+        return "tell the administrator; is systemd-journald running?";
     return NULL;
 }
 
@@ -173,17 +170,19 @@ static void print_error_object(const struct varlink_answer *answer)
 
     if (!object || json_add_string(object, "error", answer->error) < 0)
         return;
-    json_object_object_foreach(answer->parameters, key,
-                               value) if (strcmp(key, "error") != 0 &&
-                                          json_add(object, key, json_object_get(value)) < 0) return;
+    json_object_object_foreach(answer->parameters, key, value)
+    {
+        if (strcmp(key, "error") != 0 && json_add(object, key, json_object_get(value)) < 0)
+            return;
+    }
     (void)print_json(object);
 }
 
 int helper_fail(const struct varlink_answer *answer)
 {
     _cleanup_free_ char *sentence = NULL, *shown = NULL, *shown_hint = NULL;
-    const char *reason = string_member(answer->parameters, "reason");
-    const char *hint = string_member(answer->parameters, "hint");
+    const char *reason = json_get_string(answer->parameters, "reason");
+    const char *hint = json_get_string(answer->parameters, "hint");
 
     if (!reason)
         reason = sentence = error_sentence(answer->error, answer->parameters);

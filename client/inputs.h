@@ -1,15 +1,28 @@
-/* The files that --file gives to a run, opened as the user. Called by request.c. Inside a directory
- * no link is followed: who wrote the link may not be who runs sbxctl. */
+/* The files that --file gives to a run, read as the user and passed on as sealed memfds: a
+ * descriptor of a file on the user's FUSE or network mount could block the helper, be it by
+ * close(). Called by request.c. Inside a directory no link is followed: who wrote the link may not
+ * be who runs sbxctl. */
 #pragma once
 
 #include "client/request.h"
 
-/* Adds what @text, PATH[:NAME], names: a file, or all files of a directory as NAME/…. What of a
- * directory is left out is told. Returns 0, or the exit status of a failure that has been told. */
-int inputs_add(struct request *request, const char *text);
+/* What all inputs may be together, as method GetPolicy tells it. Up to INT64_MAX each. */
+struct input_limits {
+    uint64_t bytes_max, inputs_max;
+};
 
-/* Splits PATH[:NAME] at its last colon, unless all of it is the path of something that exists.
- * @ret_path and
- * @ret_name are new strings; without NAME it is the last part of the path. Returns 0, -EINVAL if
- * there is no name (as for "/"), or another negative errno. */
+/* Adds what the @n_texts of @texts, PATH[:NAME], name: a file, or all files of a directory as
+ * NAME/…. What of a directory is left out is told. More than @limits is refused before anything is
+ * read. Returns 0, or the exit status of a failure that has been told. */
+int inputs_add(struct request *request, const char *const *texts, size_t n_texts,
+               const struct input_limits *limits);
+
+/* Splits PATH[:NAME] at its last colon, unless all of it is the path of something that exists, into
+ * the new strings @ret_path and @ret_name; without NAME that is the last part of the path. Returns
+ * 0, -EINVAL if there is no name (as for "/"), or another negative errno. */
 int input_split(const char *text, char **ret_path, char **ret_name);
+
+/* Copies up to the end of file, at most @max bytes, by read() and write() at the files' positions.
+ * Stops at the first end of file: a terminal would go on after it. Returns how many bytes it were,
+ * or a negative errno. For script.c too. */
+int64_t copy_bytes(int from, int to, uint64_t max);

@@ -1,9 +1,12 @@
+/* What is said after a run, see outcome.h. */
 #include "client/outcome.h"
 
 #include "client/file-list.h"
 #include "client/say.h"
 #include "common/cleanup.h"
 #include "common/quantity.h"
+
+#define SKIPPED_MAX 5
 
 static void say_reason(const struct result *result)
 {
@@ -31,15 +34,17 @@ void outcome_say_skipped(const struct result *result)
 {
     size_t n = result->skipped_files ? json_object_array_length(result->skipped_files) : 0;
 
-    for (size_t i = 0; i < n && i < FILE_LIST_MAX; i++) {
+    for (size_t i = 0; i < n && i < SKIPPED_MAX; i++) {
         struct skipped_file skipped;
         if (skipped_file_parse(json_object_array_get_idx(result->skipped_files, i), &skipped) < 0)
             continue;
         _cleanup_free_ char *name = displayed(skipped.name), *reason = displayed(skipped.reason);
         say_warning("not kept: %s: %s", name, reason);
     }
-    if (n > FILE_LIST_MAX)
-        say_warning("not kept: %zu more", n - FILE_LIST_MAX);
+    if (n > SKIPPED_MAX) {
+        _cleanup_free_ char *id = displayed(result->id);
+        say_warning("not kept: %zu more; 'sbxctl show %s' lists them", n - SKIPPED_MAX, id);
+    }
 }
 
 static void say_truncated(json_object *object, const char *name)

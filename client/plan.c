@@ -1,3 +1,4 @@
+/* The answer to a dry run as lines, see plan.h. */
 #include "client/plan.h"
 
 #include <stdio.h>
@@ -49,7 +50,7 @@ static const char *verdict_text(const char *verdict)
     if (strcmp(verdict, "yes") == 0)
         return "given";
     if (strcmp(verdict, "challenge") == 0)
-        return "will be asked for";
+        return "needed, not given";
     return "refused";
 }
 

@@ -1,3 +1,4 @@
+/* A policy in words, see policy-text.h. */
 #include "client/policy-text.h"
 
 #include <inttypes.h>
@@ -19,11 +20,6 @@ const char *policy_field_name(enum policy_field field)
     return names[field];
 }
 
-static const char *bytes_text(uint64_t bytes, char buffer[POLICY_TEXT])
-{
-    return format_bytes(bytes, buffer);
-}
-
 const char *policy_field_text(const struct policy *policy, enum policy_field field,
                               char buffer[POLICY_TEXT])
 {
@@ -34,7 +30,7 @@ const char *policy_field_text(const struct policy *policy, enum policy_field fie
         return buffer;
     }
     case POLICY_MEMORY:
-        return bytes_text(policy->memory_bytes, buffer);
+        return format_bytes(policy->memory_bytes, buffer);
     case POLICY_CPUS:
         snprintf(buffer, POLICY_TEXT, "%g", (double)policy->cpu_percent / 100);
         return buffer;
@@ -44,14 +40,14 @@ const char *policy_field_text(const struct policy *policy, enum policy_field fie
         snprintf(buffer, POLICY_TEXT, "%" PRIu64, policy->tasks);
         return buffer;
     case POLICY_WORKSPACE:
-        return bytes_text(policy->workspace_bytes, buffer);
+        return format_bytes(policy->workspace_bytes, buffer);
     case POLICY_SCRATCH:
-        return bytes_text(policy->scratch_bytes, buffer);
+        return format_bytes(policy->scratch_bytes, buffer);
     case POLICY_FILES:
         snprintf(buffer, POLICY_TEXT, "%" PRIu64, policy->output_files);
         return buffer;
     case POLICY_STREAMS:
-        return bytes_text(policy->kept_stream_bytes, buffer);
+        return format_bytes(policy->kept_stream_bytes, buffer);
     case POLICY_FIELDS:
         break;
     }

@@ -18,11 +18,13 @@ enum policy_field {
     POLICY_FIELDS,
 };
 
+/* At least QUANTITY_TEXT. */
 #define POLICY_TEXT 64
 
+/* Static, for people. */
 const char *policy_field_name(enum policy_field field);
-/* @buffer is returned. */
+/* What @policy says of @field, safe to show. @buffer is returned. */
 const char *policy_field_text(const struct policy *policy, enum policy_field field,
                               char buffer[POLICY_TEXT]);
-/* One line for each of those that can be asked for on the command line. */
+/* Prints a line for each of those that can be asked for on the command line. */
 void policy_print_lines(const struct policy *policy);

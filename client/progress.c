@@ -1,21 +1,19 @@
+/* The line of progress, see progress.h. */
 #include "client/progress.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/say.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 
-#define PATIENCE_USEC (1000 * 1000ULL)
+#define PATIENCE_USEC USEC_PER_SEC
 
 static uint64_t now_usec(void)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+    return clock_usec(CLOCK_MONOTONIC);
 }
 
 struct progress_event {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/exit-status.h"
 #include "client/helper.h"
@@ -13,6 +12,7 @@
 #include "client/table.h"
 #include "client/text.h"
 #include "client/verb.h"
+#include "common/clock.h"
 #include "common/quantity.h"
 
 /* Ids are shown at this length where that tells them apart; enough of them to be typed. */
@@ -52,7 +52,7 @@ static const char *duration_text(const struct result *run, uint64_t now_usec, ch
     if (run->usage.wall_usec != UNKNOWN)
         return format_usec(run->usage.wall_usec, buffer);
     if (run->status == STATUS_RUNNING && run->started_usec < now_usec)
-        return format_usec((now_usec - run->started_usec) / 1000000 * 1000000, buffer);
+        return format_usec((now_usec - run->started_usec) / USEC_PER_SEC * USEC_PER_SEC, buffer);
     return "";
 }
 
@@ -119,16 +119,12 @@ json_object *ps_unfinished(json_object *list)
 
 static int print_list(json_object *list, const struct verb_arguments *arguments)
 {
-    struct timespec now;
-
     if (json_object_array_length(list) == 0) {
         say(arguments->all ? "you have no runs"
-                           : "none of your runs is going on; --all lists those that have ended");
+                           : "none of your runs is active; --all lists those that have ended");
         return 0;
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t now_usec = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-    int r = ps_print(stdout, list, now_usec, terminal_width());
+    int r = ps_print(stdout, list, clock_usec(CLOCK_REALTIME), terminal_width());
     return r != 0 ? r : print_end();
 }
 

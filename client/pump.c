@@ -1,3 +1,4 @@
+/* Bytes between our streams and the run's, see pump.h. */
 #include "client/pump.h"
 
 #include <errno.h>
@@ -134,8 +135,7 @@ static void channel_read(struct channel *channel)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        /* An error of reading ends it like an end of file: a terminal that was hung up gives EIO.
-         */
+        /* An error of reading ends it like an end of file: a terminal that hung up gives EIO. */
         channel_close(channel);
         return;
     }

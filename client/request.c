@@ -1,3 +1,4 @@
+/* From options to the parameters of method Run, see request.h. */
 #include "client/request.h"
 
 #include <errno.h>
@@ -5,16 +6,11 @@
 #include <string.h>
 
 #include "client/exit-status.h"
+#include "client/helper.h"
 #include "client/inputs.h"
 #include "client/say.h"
 #include "client/script.h"
 #include "common/escape.h"
-
-bool is_utf8(const char *text)
-{
-    _cleanup_free_ char *valid = utf8_text(text, strlen(text));
-    return valid && strcmp(valid, text) == 0;
-}
 
 int request_take_fd(struct request *request, int fd, size_t *ret_index)
 {
@@ -45,7 +41,7 @@ static int add_arguments(json_object *parameters, const struct run_options *opti
         return say_failure_errno(-ENOMEM, "cannot start the run");
     for (size_t i = 0; i < options->n_arguments; i++) {
         const char *argument = options->arguments[i];
-        if (!is_utf8(argument)) {
+        if (!utf8_is_valid(argument)) {
             _cleanup_free_ char *shown = displayed(argument);
             return say_failure(EXIT_OURS, "Failed", NULL, "the argument '%s' is not valid UTF-8",
                                shown);
@@ -70,7 +66,7 @@ static int add_variable(json_object *environment, const char *text)
         say_warning("the variable %s is not set here, so it is not set inside", shown);
         return 0;
     }
-    if (!is_utf8(name) || !is_utf8(value))
+    if (!utf8_is_valid(name) || !utf8_is_valid(value))
         return say_failure(EXIT_OURS, "Failed", NULL, "the variable %s is not valid UTF-8", shown);
     if (json_add_string(environment, name, value) < 0)
         return say_failure_errno(-ENOMEM, "cannot start the run");
@@ -111,17 +107,40 @@ static int add_script(struct request *request, const struct run_options *options
     return 0;
 }
 
+/* Files are read into memory, so what is too much is to be known before. */
+static int ask_limits(struct input_limits *ret)
+{
+    static const struct json_field fields[] = {
+        { "inputBytesMax", JSON_FIELD_UINT64, offsetof(struct input_limits, bytes_max), true,
+          .max = INT64_MAX },
+        { "inputsMax", JSON_FIELD_UINT64, offsetof(struct input_limits, inputs_max), true,
+          .max = INT64_MAX },
+    };
+    _cleanup_client_ struct varlink_client *client = NULL;
+    _cleanup_answer_ struct varlink_answer answer = {};
+
+    int r = helper_connect(&client);
+    if (r == 0)
+        r = helper_call(client, "GetPolicy", NULL, &answer);
+    if (r != 0)
+        return r;
+    if (json_dispatch(answer.parameters, fields, ELEMENTS(fields), true, ret,
+                      &(const char *){ NULL }) < 0)
+        return say_failure(EXIT_OURS, "Failed", NULL, "the helper's policy is not understood");
+    return 0;
+}
+
 static int add_inputs(struct request *request, const struct run_options *options)
 {
+    struct input_limits limits;
+
     request->inputs = json_object_new_array();
     if (json_add(request->parameters, "inputs", request->inputs) < 0)
         return say_failure_errno(-ENOMEM, "cannot start the run");
-    for (size_t i = 0; i < options->n_files; i++) {
-        int r = inputs_add(request, options->files[i]);
-        if (r != 0)
-            return r;
-    }
-    return 0;
+    if (options->n_files == 0)
+        return 0;
+    int r = ask_limits(&limits);
+    return r == 0 ? inputs_add(request, options->files, options->n_files, &limits) : r;
 }
 
 static int add_wishes(json_object *parameters, const struct run_options *options)

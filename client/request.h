@@ -26,6 +26,3 @@ int request_make(const struct run_options *options, struct request *ret);
 int request_take_fd(struct request *request, int fd, size_t *ret_index);
 
 void request_release(struct request *request);
-
-/* If @text can stand in a message as it is. */
-bool is_utf8(const char *text);

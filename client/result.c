@@ -1,3 +1,4 @@
+/* From JSON to structs, see result.h. The members of each type stand in one table. */
 #include "client/result.h"
 
 #include <errno.h>
@@ -92,7 +93,6 @@ int stream_parse(json_object *object, struct stream *ret)
 {
     static const struct json_field fields[] = {
         STRING("text", struct stream, text),
-        STRING("path", struct stream, path),
         NUMBER("bytes", struct stream, bytes),
         NUMBER("keptBytes", struct stream, kept_bytes),
         BOOL("truncated", struct stream, truncated),
@@ -107,8 +107,6 @@ int output_file_parse(json_object *object, struct output_file *ret)
 {
     static const struct json_field fields[] = {
         NEEDED("name", struct output_file, name),
-        STRING("path", struct output_file, path),
-        STRING("type", struct output_file, type),
         NUMBER("bytes", struct output_file, bytes),
     };
 

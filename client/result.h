@@ -1,6 +1,8 @@
 /* What the helper tells about runs, from JSON to structs: type Result of io.sbxctl.Sandbox and the
- * types in it. Strings are borrowed from the JSON. Called by everything that shows or uses a
- * result; never decides what is shown. */
+ * types in it, as far as the client uses their members. Strings are borrowed from the JSON. Called
+ * by everything that shows or uses a result; never decides what is shown. The parsers return 0, or
+ * -EINVAL for what is not such an object; members that are not known are passed over, so that the
+ * helper may be newer. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,14 +36,14 @@ struct policy {
 int policy_parse(json_object *object, struct policy *ret);
 
 struct stream {
-    const char *text, *path;
+    const char *text;
     uint64_t bytes, kept_bytes;
     bool truncated, text_shortened;
 };
 int stream_parse(json_object *object, struct stream *ret);
 
 struct output_file {
-    const char *name, *path, *type;
+    const char *name;
     uint64_t bytes;
 };
 int output_file_parse(json_object *object, struct output_file *ret);
@@ -70,8 +72,6 @@ struct result {
     json_object *files, *skipped_files;                     /* arrays */
 };
 
-/* All of them return 0 or -EINVAL for what is not such an object; members that are not known are
- * passed over, so that the helper may be newer. */
 int result_parse(json_object *object, struct result *ret);
 
 struct plan {

@@ -1,3 +1,4 @@
+/* The options of `sbxctl run`, see run-options.h. */
 #include "client/run-options.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ static int take_quantity(const struct verb *verb, int (*parse)(const char *, uin
     int r = parse(text, ret);
 
     if (r == -ERANGE)
-        return verb_usage_error(verb, "--%s: '%s' is too large", option, text);
+        return verb_usage_error(verb, "--%s: '%s' is out of range", option, text);
     if (r < 0 || *ret == 0)
         return verb_usage_error(verb, "--%s: '%s' is not understood; write it like %s", option,
                                 text, example);

@@ -1,3 +1,4 @@
+/* Listing and finding runs, see runs.h. */
 #include "client/runs.h"
 
 #include <errno.h>

@@ -10,8 +10,7 @@
 int runs_list(struct varlink_client *client, json_object **ret);
 
 /* The full id of the run in @list whose id is @text or, if only one does, begins with it: borrowed
- * from
- * @list, or NULL if there is none. */
+ * from @list, or NULL if there is none. */
 int runs_find(json_object *list, const char *text, const char **ret_id);
 
 /* The run that @text names by its id or the beginning of it: the object in @ret_object (a

@@ -1,6 +1,6 @@
+/* Copying outputs, see save.h. */
 #include "client/save.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,17 +13,13 @@
 #include "client/file-list.h"
 #include "client/say.h"
 #include "common/cleanup.h"
+#include "common/directory.h"
 #include "common/escape.h"
+#include "common/file.h"
 #include "common/json.h"
 
 #define DEPTH_MAX 256 /* of PATH_MAX there is room for more, of descriptors not */
 #define COPY_BUFFER (128 * 1024)
-
-static void closedirp(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
 
 struct save {
     json_object *written; /* array of objects */
@@ -38,35 +34,16 @@ static void say_not_saved(struct save *save, const char *name, const char *reaso
     say_warning("did not save %s: %s", shown, reason);
 }
 
-static int write_at(int fd, const char *data, size_t size, off_t offset)
-{
-    while (size > 0) {
-        ssize_t n = pwrite(fd, data, size, offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        size -= (size_t)n;
-        offset += n;
-    }
-    return 0;
-}
-
 static int copy_range(int from, int to, off_t begin, off_t end)
 {
     char buffer[COPY_BUFFER];
 
     while (begin < end) {
         size_t size = end - begin < (off_t)sizeof(buffer) ? (size_t)(end - begin) : sizeof(buffer);
-        ssize_t n = pread(from, buffer, size, begin);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        int r = write_at(to, buffer, (size_t)n, begin);
+        ssize_t n = pread_full(from, buffer, size, begin);
+        if (n <= 0)
+            return (int)n;
+        int r = pwrite_all(to, buffer, (size_t)n, begin);
         if (r < 0)
             return r;
         begin += n;
@@ -77,22 +54,12 @@ static int copy_range(int from, int to, off_t begin, off_t end)
 /* Copies the data and leaves the holes: a sparse file may be larger than the disk. */
 static int copy_data(int from, int to, off_t size)
 {
-    off_t begin = 0;
+    off_t begin, end = 0;
 
-    while (begin < size) {
-        off_t data = lseek(from, begin, SEEK_DATA), hole = size;
-        if (data < 0 && errno == ENXIO)
-            break;
-        if (data < 0)
-            data = begin; /* a file system that knows no holes */
-        else
-            hole = lseek(from, data, SEEK_HOLE);
-        if (hole < 0 || hole > size)
-            hole = size;
-        int r = copy_range(from, to, data, hole);
+    while (file_next_data(from, end, size, &begin, &end)) {
+        int r = copy_range(from, to, begin, end);
         if (r < 0)
             return r;
-        begin = hole;
     }
     return ftruncate(to, size) < 0 ? -errno : 0;
 }
@@ -195,18 +162,15 @@ static void save_entry(struct save *save, int from_dir, int to_dir, const char *
 /* Consumes @from. @path is that below the run's files, "" at the top. */
 static void save_directory(struct save *save, int from, int to, const char *path, unsigned depth)
 {
-    _cleanup_(closedirp) DIR *dir = fdopendir(from);
+    _cleanup_closedir_ DIR *dir = directory_take(from);
     const struct dirent *entry;
 
     if (!dir) {
         say_not_saved(save, path, strerror(errno));
-        close_fd(from);
         return;
     }
-    while ((entry = readdir(dir))) {
+    while ((entry = directory_next(dir))) {
         _cleanup_free_ char *entry_path = NULL;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
         if (asprintf(&entry_path, "%s%s%s", path, *path ? "/" : "", entry->d_name) < 0) {
             entry_path = NULL;
             save->failed = true;
@@ -227,9 +191,8 @@ static int open_outputs(const char *output_directory)
 
 static int compare_names(const void *a, const void *b)
 {
-    json_object *left = *(json_object *const *)a, *right = *(json_object *const *)b;
-    return strcmp(json_object_get_string(json_object_object_get(left, "name")),
-                  json_object_get_string(json_object_object_get(right, "name")));
+    return strcmp(json_get_string(*(json_object *const *)a, "name"),
+                  json_get_string(*(json_object *const *)b, "name"));
 }
 
 static void say_written(json_object *written, const char *target)

@@ -1,3 +1,4 @@
+/* Sentences, colours, failures, see say.h. */
 #include "client/say.h"
 
 #include <errno.h>

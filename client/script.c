@@ -1,52 +1,26 @@
+/* Reading the script into a memfd, see script.h. */
 #include "client/script.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/exit-status.h"
-#include "client/request.h"
+#include "client/inputs.h"
 #include "client/say.h"
 #include "common/cleanup.h"
+#include "common/escape.h"
+#include "common/file.h"
+#include "common/memfd.h"
 
-static int write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0) {
-            data += n;
-            size -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
-/* Copies up to the end of file. Returns 0, -EFBIG above SCRIPT_BYTES_MAX, or another errno. */
+/* Returns 0, -EFBIG above SCRIPT_BYTES_MAX, or another negative errno. */
 static int copy_all(int from, int to)
 {
-    char buffer[16 * 1024];
-    size_t total = 0;
-
-    for (;;) {
-        ssize_t n = read(from, buffer, sizeof(buffer));
-        if (n == 0)
-            return 0;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        total += (size_t)n;
-        if (total > SCRIPT_BYTES_MAX)
-            return -EFBIG;
-        int r = write_all(to, buffer, (size_t)n);
-        if (r < 0)
-            return r;
-    }
+    int64_t n = copy_bytes(from, to, SCRIPT_BYTES_MAX + 1);
+    if (n < 0)
+        return (int)n;
+    return n > SCRIPT_BYTES_MAX ? -EFBIG : 0;
 }
 
 static int fill_from_file(const char *path, int to)
@@ -64,6 +38,12 @@ static int fill(const struct run_options *options, int to)
     return fill_from_file(options->script, to);
 }
 
+/* Who comes from other tools may have named a program. */
+static const char *command_hint(const char *name)
+{
+    return strpbrk(name, "./") ? NULL : "to run a command: sbxctl run --language shell -c COMMAND";
+}
+
 static int fail_read(const struct run_options *options, int r)
 {
     const char *name = options->code                       ? "the code"
@@ -78,8 +58,8 @@ static int fail_read(const struct run_options *options, int r)
         return say_failure(EXIT_OURS, "Failed",
                            "name the script in it, and give the rest with --file",
                            "%s is a directory", shown);
-    return say_failure(EXIT_OURS, "Failed", NULL, "cannot read the script %s: %s", shown,
-                       strerror(-r));
+    return say_failure(EXIT_OURS, "Failed", r == -ENOENT ? command_hint(name) : NULL,
+                       "cannot read the script %s: %s", shown, strerror(-r));
 }
 
 int script_open(const struct run_options *options, struct script *ret)
@@ -92,22 +72,22 @@ int script_open(const struct run_options *options, struct script *ret)
     script.was_stdin = !is_file && !options->code;
     if (options->code && !script.language)
         script.language = "python";
-    if (!is_utf8(script.name)) {
+    if (!utf8_is_valid(script.name)) {
         _cleanup_free_ char *shown = displayed(options->script);
         return say_failure(EXIT_OURS, "Failed", "rename it, or pass it on standard input as '-'",
                            "the name of the script %s is not valid UTF-8", shown);
     }
 
-    script.fd = memfd_create("script", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    script.fd = memfd_new("script");
     if (script.fd < 0)
-        return say_failure_errno(-errno, "cannot hold the script in memory");
+        return say_failure_errno(script.fd, "cannot hold the script in memory");
     int r = fill(options, script.fd);
     if (r < 0)
         return fail_read(options, r);
     /* The offset travels with the descriptor. */
-    if (lseek(script.fd, 0, SEEK_SET) < 0 ||
-        fcntl(script.fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return say_failure_errno(-errno, "cannot seal the script");
+    r = lseek(script.fd, 0, SEEK_SET) < 0 ? -errno : memfd_seal(script.fd);
+    if (r < 0)
+        return say_failure_errno(r, "cannot seal the script");
 
     *ret = script;
     script = (struct script)SCRIPT_NULL;

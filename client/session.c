@@ -1,3 +1,4 @@
+/* The loop of a run, see session.h. */
 #include "client/session.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include "client/helper.h"
 #include "client/progress.h"
 #include "client/pump.h"
+#include "client/runs.h"
 #include "client/say.h"
 #include "common/cleanup.h"
 
@@ -59,17 +61,13 @@ static int give_up(void)
  * answer to Run (varlink.org: answers come in the order of calls). */
 static int cancel(struct session *session)
 {
-    json_object *parameters = json_object_new_object();
+    _cleanup_json_ json_object *parameters = runs_parameters(session->id);
 
-    if (!parameters || json_add_string(parameters, "id", session->id) < 0) {
-        json_object_put(parameters);
+    if (!parameters)
         return say_failure_errno(-ENOMEM, "cannot cancel the run");
-    }
     int r = helper_connect(&session->canceller);
     if (r == 0)
-        r = helper_send(session->canceller, "Cancel", parameters, 0, NULL, 0);
-    else
-        json_object_put(parameters);
+        r = helper_send(session->canceller, "Cancel", TAKE_PTR(parameters), 0, NULL, 0);
     if (r != 0)
         return r;
     session->is_cancelled = true;
@@ -109,16 +107,10 @@ static void start_streams(struct session *session, struct varlink_answer *answer
     pump_start(session->pump, run, own);
 }
 
-static const char *string_member(json_object *object, const char *name)
-{
-    json_object *value = json_object_object_get(object, name);
-    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
-}
-
 static int handle_event(struct session *session, struct varlink_answer *answer)
 {
-    const char *event = string_member(answer->parameters, "event");
-    const char *id = string_member(answer->parameters, "id");
+    const char *event = json_get_string(answer->parameters, "event");
+    const char *id = json_get_string(answer->parameters, "id");
 
     if (id && !session->id) {
         session->id = strdup(id);
@@ -169,7 +161,7 @@ static int handle_answers(struct session *session)
     }
 }
 
-/* The answer to Cancel. A refusal is told and no more: the run may have ended by itself. */
+/* The answer to Cancel. A refusal is not told: the run may have ended by itself. */
 static void handle_canceller(struct session *session)
 {
     _cleanup_answer_ struct varlink_answer answer = {};

@@ -1,3 +1,4 @@
+/* Tables for people, see table.h. */
 #include "client/table.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* Widths and cutting of UTF-8, see text.h. */
 #include "client/text.h"
 
 #include <inttypes.h>

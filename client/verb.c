@@ -100,8 +100,9 @@ bool verb_read_arguments(const struct verb *verb, int argc, char **argv, size_t 
     ret->n_arguments = (size_t)(argc - optind);
     if (ret->n_arguments >= least && ret->n_arguments <= most)
         return true;
-    *ret_status = ret->n_arguments < least ? verb_usage_error(verb, "the ID of a run is missing")
-                                           : verb_usage_error(verb, "too many arguments");
+    *ret_status = ret->n_arguments < least
+                      ? verb_usage_error(verb, "the ID of a run is missing")
+                      : verb_usage_error(verb, "too many arguments; options come first");
     return false;
 }
 

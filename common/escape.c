@@ -2,7 +2,6 @@
 #include "escape.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +56,24 @@ size_t utf8_sequence(const char *data, size_t size, uint32_t *ret_code)
             return 0;
         code = code << 6 | (c & 0x3f);
     }
-    if (code < code_min[length] || (code >= 0xd800 && code <= 0xdfff) || code > 0x10ffff)
+    if (code < code_min[length] || (code >= 0xd800 && code <= 0xdfff) || code > 0x10ffff ||
+        is_noncharacter(code))
         return 0;
     if (ret_code)
         *ret_code = code;
     return length;
+}
+
+bool utf8_is_valid(const char *text)
+{
+    size_t left = strlen(text), length;
+
+    for (; left > 0; text += length, left -= length) {
+        length = utf8_sequence(text, left, NULL);
+        if (length == 0)
+            return false;
+    }
+    return true;
 }
 
 /* Characters that would move the cursor, break the line, reorder or hide text. */

@@ -72,7 +72,7 @@ static int scan_code_unit(struct scan *s)
  * cuts keys there), and a lone surrogate would silently become another character. */
 static int scan_escape(struct scan *s)
 {
-    int code;
+    int code, low;
 
     if (s->p == s->end)
         return -EBADMSG;
@@ -83,12 +83,15 @@ static int scan_escape(struct scan *s)
     if (code <= 0 || (code >= 0xdc00 && code <= 0xdfff))
         return -EBADMSG;
     if (code < 0xd800 || code > 0xdbff)
-        return 0;
+        return is_noncharacter((uint32_t)code) ? -EBADMSG : 0;
     if (!at(s, '\\'))
         return -EBADMSG;
     s->p++;
-    code = scan_code_unit(s);
-    return code >= 0xdc00 && code <= 0xdfff ? 0 : -EBADMSG;
+    low = scan_code_unit(s);
+    if (low < 0xdc00 || low > 0xdfff)
+        return -EBADMSG;
+    code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    return is_noncharacter((uint32_t)code) ? -EBADMSG : 0;
 }
 
 static int scan_string(struct scan *s)

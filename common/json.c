@@ -96,8 +96,7 @@ static bool get_unsigned(json_object *value, const struct json_field *field, uin
     return true;
 }
 
-/* Stores @value, which is not null, as @field says; false if it is not of the type or out of range.
- */
+/* Stores @value, which is not null, as @field says; false if its type or range is another. */
 static bool dispatch_value(json_object *value, const struct json_field *field, void *target)
 {
     const char *text;
@@ -181,6 +180,13 @@ int json_dispatch(json_object *object, const struct json_field *fields, size_t n
     return 0;
 }
 
+const char *json_get_string(json_object *object, const char *key)
+{
+    json_object *value = json_object_object_get(object, key);
+
+    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+}
+
 const char *json_text(json_object *object, size_t *ret_size)
 {
     return json_object_to_json_string_length(
@@ -191,7 +197,7 @@ int json_add(json_object *object, const char *key, json_object *value)
 {
     if (!value)
         return -ENOMEM;
-    if (json_object_object_add(object, key, value) < 0) {
+    if (!object || json_object_object_add(object, key, value) < 0) {
         json_object_put(value);
         return -ENOMEM;
     }

@@ -48,20 +48,22 @@ struct json_field {
 };
 
 /* Dispatches every member of @object into @target by @fields. Returns 0, or -EINVAL with the name
- * of the first offending member in @ret_field (borrowed from @fields or @object; unknown members
- * offend unless
- * @ignore_unknown). */
+ * of the first offending member in @ret_field (borrowed from @fields or @object). Unknown members
+ * offend unless @ignore_unknown. */
 int json_dispatch(json_object *object, const struct json_field *fields, size_t n_fields,
                   bool ignore_unknown, void *target, const char **ret_field);
+
+/* The string that is the member @key of @object, borrowed; NULL if there is none, or it is
+ * something else. */
+const char *json_get_string(json_object *object, const char *key);
 
 /* Serialises without escaping slashes. Borrowed from @object, valid until it changes. */
 const char *json_text(json_object *object, size_t *ret_size);
 
-/* Adds a member; the value's reference is consumed. Returns 0 or -ENOMEM (also when @value is NULL
- * because its own allocation failed). */
+/* Adds a member; the value's reference is consumed. Returns 0 or -ENOMEM (also when @object or
+ * @value is NULL because its own allocation failed). */
 int json_add(json_object *object, const char *key, json_object *value);
-int json_add_string(json_object *object, const char *key,
-                    const char *value); /* NULL: null member left out */
-int json_add_uint64(json_object *object, const char *key,
-                    uint64_t value); /* above INT64_MAX: left out */
+/* The same with a new value; a NULL string and a number above INT64_MAX add nothing. */
+int json_add_string(json_object *object, const char *key, const char *value);
+int json_add_uint64(json_object *object, const char *key, uint64_t value);
 int json_add_bool(json_object *object, const char *key, bool value);

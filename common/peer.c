@@ -18,8 +18,9 @@
 /* Field 22 of proc_pid_stat(5). */
 #define STAT_START_TIME 22
 
-/* The pidfd of the peer, or -1 where the kernel has none to give. Sets @ret_unsupported if that is
- * because it lacks the option. Before 6.16 a peer that was reaped gives EINVAL or ESRCH. */
+/* Leaves the pidfd of the peer in @ret, or -1 where the kernel has none to give, and in
+ * @ret_unsupported whether that is because it lacks the option. Returns 0 or a negative errno.
+ * Before 6.16 a peer that was reaped gives EINVAL or ESRCH. */
 static int peer_pidfd(int sock, bool *ret_unsupported, int *ret)
 {
     socklen_t length = sizeof(int);

@@ -14,9 +14,9 @@ struct peer {
     gid_t gid;
     pid_t pid; /* in our PID namespace, never 0 */
     int pidfd; /* -1 where the kernel lacks SO_PEERPIDFD (before 6.5) */
-    uint64_t
-        start_time; /* field 22 of /proc/PID/stat in clock ticks; 0: could not be read for sure */
-    gid_t *groups;  /* supplementary groups at connect time */
+    /* Field 22 of /proc/PID/stat in clock ticks; 0: could not be read for sure. */
+    uint64_t start_time;
+    gid_t *groups; /* supplementary groups at connect time */
     size_t n_groups;
 };
 
@@ -24,6 +24,7 @@ struct peer {
  * connection must be refused: -ESRCH (peer not visible here), or whatever getsockopt() said. A peer
  * that is gone already is no error: its start_time is 0. */
 int peer_acquire(int sock, struct peer *ret);
+/* Releases all of it; what is left is PEER_NULL. */
 void peer_release(struct peer *peer);
 #define PEER_NULL                                       \
     {                                                   \

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "clock.h"
 
 #define QUANTITY_MAX ((uint64_t)INT64_MAX)
 #define USEC_PER_MSEC UINT64_C(1000)
-#define USEC_PER_SEC UINT64_C(1000000)
 #define USEC_PER_MINUTE (60 * USEC_PER_SEC)
 #define USEC_PER_HOUR (60 * USEC_PER_MINUTE)
 #define USEC_PER_DAY (24 * USEC_PER_HOUR)

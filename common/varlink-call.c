@@ -1,6 +1,7 @@
 /* Calls: from a message to a method, and the answers back. Called by a connection with what it
  * read, and by the methods. Nothing here waits, and what a method does wrong costs its caller the
  * connection, never the service. */
+#include "memfd.h"
 #include "varlink-connection.h"
 
 #include <stdio.h>
@@ -128,10 +129,10 @@ static void call_dispatch(struct varlink_call *call, const char *name)
         varlink_connection_refuse(c, "A call carries descriptors that its method does not take.");
     else if (unknown)
         call_undeliverable(call, "A call names an unknown interface.",
-                           "org.varlink.service.InterfaceNotFound", "interface", unknown);
+                           VARLINK_ERROR_INTERFACE_NOT_FOUND, "interface", unknown);
     else if (!target.method)
-        call_undeliverable(call, "A call names an unknown method.",
-                           "org.varlink.service.MethodNotFound", "method", name);
+        call_undeliverable(call, "A call names an unknown method.", VARLINK_ERROR_METHOD_NOT_FOUND,
+                           "method", name);
     else if (target.method->flags & VARLINK_METHOD_REQUIRES_MORE && !call->more)
         call_undeliverable(call, "A call lacks the flag 'more'.", VARLINK_ERROR_EXPECTED_MORE, NULL,
                            NULL);
@@ -237,6 +238,13 @@ int varlink_call_take_fd(struct varlink_call *call, uint64_t index)
     if (index >= call->fds.n || call->fds.fd[index] < 0)
         return -EINVAL;
     return TAKE_FD(call->fds.fd[index]);
+}
+
+int varlink_call_take_memfd(struct varlink_call *call, uint64_t index)
+{
+    if (index < call->fds.n && call->fds.fd[index] >= 0 && !memfd_is_sealed(call->fds.fd[index]))
+        return -EPERM;
+    return varlink_call_take_fd(call, index);
 }
 
 size_t varlink_call_n_fds(const struct varlink_call *call)

@@ -2,14 +2,12 @@
  * server holds calls to. */
 #include "varlink.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "varlink-frame.h"
 
 /* A full backlog means a server that hangs; nobody should wait for that for ever. */
@@ -31,7 +29,7 @@ static void client_freep(struct varlink_client **client)
 int varlink_client_new(int fd, struct varlink_client **ret)
 {
     _cleanup_(client_freep) struct varlink_client *client = calloc(1, sizeof(*client));
-    int flags;
+    int r;
 
     if (!client) {
         close_fd(fd);
@@ -39,10 +37,9 @@ int varlink_client_new(int fd, struct varlink_client **ret)
     }
     client->fd = fd;
     client->reader.message_max = VARLINK_OUTPUT_MAX;
-    flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-        return -errno;
+    r = varlink_prepare_socket(fd);
+    if (r < 0)
+        return r;
     *ret = TAKE_PTR(client);
     return 0;
 }
@@ -88,36 +85,11 @@ int varlink_client_fd(const struct varlink_client *client)
     return client->fd;
 }
 
-static uint64_t now_usec(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
-/* Waits for @events until @deadline (UINT64_MAX: for ever). Returns 1 if there is something to do,
- * 0 if time is up. */
 static int wait_for(int fd, short events, uint64_t deadline)
 {
-    for (;;) {
-        struct pollfd p = { .fd = fd, .events = events };
-        struct timespec ts, *timeout = NULL;
-        int r;
+    struct pollfd p = { .fd = fd, .events = events };
 
-        if (deadline != UINT64_MAX) {
-            uint64_t now = now_usec(), left = now < deadline ? deadline - now : 0;
-
-            ts = (struct timespec){ .tv_sec = (time_t)(left / 1000000),
-                                    .tv_nsec = (long)(left % 1000000 * 1000) };
-            timeout = &ts;
-        }
-        r = ppoll(&p, 1, timeout, NULL);
-        if (r >= 0)
-            return r;
-        if (errno != EINTR)
-            return -errno;
-    }
+    return poll_until(&p, 1, deadline);
 }
 
 int varlink_client_send(struct varlink_client *client, const char *method, json_object *parameters,
@@ -196,7 +168,7 @@ int varlink_client_receive(struct varlink_client *client, uint64_t timeout_usec,
 
     if (!client->waiting)
         return -ENODATA;
-    if (__builtin_add_overflow(now_usec(), timeout_usec, &deadline))
+    if (__builtin_add_overflow(clock_usec(CLOCK_MONOTONIC), timeout_usec, &deadline))
         deadline = UINT64_MAX;
     for (;;) {
         struct varlink_fds fds;

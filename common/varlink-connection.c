@@ -69,7 +69,6 @@ void varlink_connection_end(struct varlink_connection *c)
     connection_wake(c);
 }
 
-/* Ends it for something that no honest caller does. */
 void varlink_connection_refuse(struct varlink_connection *c, const char *why)
 {
     if (c->fd < 0)
@@ -112,8 +111,6 @@ static bool connection_idle(const struct varlink_connection *c)
     return c->fd >= 0 && !c->call && !c->last_call && c->writer.size == 0;
 }
 
-/* Sends or queues a message; consumes both arguments. Returns 0, -ENOMEM, or -ENOTCONN or -ENOBUFS
- * with the connection ended. */
 int varlink_connection_send(struct varlink_connection *c, json_object *message,
                             struct varlink_fds fds)
 {
@@ -294,7 +291,7 @@ int varlink_connection_new(struct varlink_server *server, int fd, struct peer *p
         .refs = 1,
         .fd = fd,
         .peer = *peer,
-        .reader = { .message_max = VARLINK_MESSAGE_MAX, .strict = true },
+        .reader = { .message_max = VARLINK_MESSAGE_MAX, .strict = true, .stranger = peer->uid },
     };
     *peer = (struct peer)PEER_NULL;
     r = sd_event_add_io(server->event, &c->io, fd, EPOLLIN, on_io, c);

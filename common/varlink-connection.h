@@ -53,8 +53,8 @@ static inline void varlink_call_unrefp(struct varlink_call **call)
 
 /* ---- varlink-connection.c ---- */
 
-/* Starts to serve @fd, which is owned from here on also on error, for @peer, whose contents move.
- */
+/* Starts to serve @fd, which is owned from here on, also on error, for @peer, whose contents move.
+ * Returns 0 or a negative errno. */
 int varlink_connection_new(struct varlink_server *server, int fd, struct peer *peer);
 struct varlink_connection *varlink_connection_ref(struct varlink_connection *connection);
 struct varlink_connection *varlink_connection_unref(struct varlink_connection *connection);
@@ -76,8 +76,7 @@ int varlink_connection_send(struct varlink_connection *connection, json_object *
 /* ---- varlink-call.c ---- */
 
 /* Makes a call of a message and hands it to its method; whatever is wrong with it is answered or
- * ends the connection. Consumes
- * @fds; @text is read before anything else happens. */
+ * ends the connection. Consumes @fds; @text is read before anything else happens. */
 void varlink_call_dispatch(struct varlink_connection *connection, const char *text, size_t size,
                            struct varlink_fds fds);
 /* Tells the method that the caller is gone, or took all output. */

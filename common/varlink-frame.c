@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "foreign.h"
 #include "varlink.h"
 
 #define BUFFER_MIN 4096
-/* An empty buffer above this is given back, so that one long message does not cost memory for ever.
- */
+/* An empty buffer above this is given back: one long message must not cost memory for ever. */
 #define BUFFER_KEEP (64 * 1024)
 
 union control {
@@ -21,8 +21,12 @@ union control {
 
 void varlink_fds_release(struct varlink_fds *fds)
 {
-    for (size_t i = 0; i < fds->n; i++)
-        close_fd(fds->fd[i]);
+    for (size_t i = 0; i < fds->n; i++) {
+        if (fds->foreign)
+            foreign_close(fds->fd[i], fds->from);
+        else
+            close_fd(fds->fd[i]);
+    }
     free(fds->fd);
     *fds = (struct varlink_fds){ 0 };
 }
@@ -66,7 +70,7 @@ static int collect_fds(struct msghdr *msg, struct varlink_fds *ret)
                 int fd;
 
                 memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-                close_fd(fd);
+                foreign_close(fd, ret->from);
             }
             return -ENOMEM;
         }
@@ -79,12 +83,23 @@ static int collect_fds(struct msghdr *msg, struct varlink_fds *ret)
 
 /* ---- Reading ---- */
 
+int varlink_prepare_socket(int sock)
+{
+    int flags = fcntl(sock, F_GETFL);
+
+    if (flags < 0 || fcntl(sock, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        fcntl(sock, F_SETFD, FD_CLOEXEC) < 0)
+        return -errno;
+    return 0;
+}
+
 void varlink_reader_release(struct varlink_reader *reader)
 {
     varlink_fds_release(&reader->fds);
     free(reader->data);
-    *reader =
-        (struct varlink_reader){ .message_max = reader->message_max, .strict = reader->strict };
+    *reader = (struct varlink_reader){ .message_max = reader->message_max,
+                                       .strict = reader->strict,
+                                       .stranger = reader->stranger };
 }
 
 size_t varlink_reader_waiting(const struct varlink_reader *reader)
@@ -126,8 +141,7 @@ static int reader_accept_fds(struct varlink_reader *reader, size_t n, struct var
 {
     const char *first = reader->data + reader->end - n;
 
-    /* Two sets at once would have to be told apart; nobody who is answered call by call sends that.
-     */
+    /* Two sets would have to be told apart; nobody who is answered call by call sends that. */
     if (reader->fds.n > 0)
         goto refuse;
     if (reader->strict &&
@@ -143,7 +157,8 @@ refuse:
 
 ssize_t varlink_reader_fill(struct varlink_reader *reader, int sock)
 {
-    _cleanup_(varlink_fds_release) struct varlink_fds fds = { 0 };
+    _cleanup_(varlink_fds_release) struct varlink_fds fds = { .foreign = reader->strict,
+                                                              .from = reader->stranger };
     union control control;
     struct msghdr msg = { .msg_iovlen = 1 };
     struct iovec iov;
@@ -157,8 +172,10 @@ ssize_t varlink_reader_fill(struct varlink_reader *reader, int sock)
                           .iov_len = reader->allocated - reader->end };
     msg.msg_iov = &iov;
     do {
-        msg.msg_control = control.buffer;
-        msg.msg_controllen = sizeof(control.buffer);
+        /* Without room for them the kernel drops descriptors by itself, and says MSG_CTRUNC. */
+        bool room = !reader->strict || !foreign_overdue(reader->stranger);
+        msg.msg_control = room ? control.buffer : NULL;
+        msg.msg_controllen = room ? sizeof(control.buffer) : 0;
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0)
@@ -167,8 +184,7 @@ ssize_t varlink_reader_fill(struct varlink_reader *reader, int sock)
     r = collect_fds(&msg, &fds);
     if (r < 0)
         return r;
-    /* A descriptor limit of ours or a security module took some away: what is left means nothing.
-     */
+    /* A descriptor limit of ours or a security module took some: what is left means nothing. */
     if (msg.msg_flags & MSG_CTRUNC)
         return -EPROTO;
     if (n == 0)
@@ -235,21 +251,44 @@ void varlink_writer_release(struct varlink_writer *writer)
     *writer = (struct varlink_writer){ 0 };
 }
 
+#define DEL '\x7f'
+#define DEL_ESCAPED "\\u007f"
+
+static size_t escaped_size(const char *text, size_t size)
+{
+    size_t n = size;
+
+    for (const char *del = text; (del = memchr(del, DEL, size - (size_t)(del - text))); del++)
+        n += strlen(DEL_ESCAPED) - 1;
+    return n;
+}
+
+/* JSON allows a DEL within a string, systemd's parser only an escaped one; json-c escapes none. */
+static void copy_escaped(char *target, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] == DEL)
+            target = mempcpy(target, DEL_ESCAPED, strlen(DEL_ESCAPED));
+        else
+            *target++ = text[i];
+    *target = '\0';
+}
+
 int varlink_writer_push(struct varlink_writer *writer, json_object *message, struct varlink_fds fds)
 {
     struct varlink_output *output;
     const char *text;
-    size_t size;
+    size_t size, escaped;
 
     text = json_text(message, &size);
-    output = text ? malloc(sizeof(*output) + size + 1) : NULL;
+    escaped = text ? escaped_size(text, size) : 0;
+    output = text ? malloc(sizeof(*output) + escaped + 1) : NULL;
     if (!output) {
         varlink_fds_release(&fds);
         return -ENOMEM;
     }
-    *output = (struct varlink_output){ .fds = fds, .size = size + 1 };
-    memcpy(output->data, text, size);
-    output->data[size] = '\0';
+    *output = (struct varlink_output){ .fds = fds, .size = escaped + 1 };
+    copy_escaped(output->data, text, size);
     if (writer->last)
         writer->last->next = output;
     else

@@ -13,6 +13,8 @@
 struct varlink_fds {
     int *fd;
     size_t n;
+    bool foreign; /* passed by the stranger @from, and to be closed as such */
+    uid_t from;
 };
 void varlink_fds_release(struct varlink_fds *fds);
 /* Duplicates @n descriptors (O_CLOEXEC) into @ret. Returns 0 or a negative errno. */
@@ -24,6 +26,9 @@ int varlink_fds_dup(const int *fds, size_t n, struct varlink_fds *ret);
         _fds;                                            \
     })
 
+/* Makes @sock non-blocking and O_CLOEXEC. Returns 0 or a negative errno. */
+int varlink_prepare_socket(int sock);
+
 /* Collects a message from a non-blocking socket. The kernel glues plain bytes to the bytes behind
  * them that carry descriptors, so one read can bring the end of one message and the descriptors of
  * the next. What is sure: the read ends with the piece that carries them. They therefore belong to
@@ -34,6 +39,7 @@ struct varlink_reader {
      * not reach beyond that message, so whoever pipelines around descriptors is refused, not
      * guessed at. */
     bool strict;
+    uid_t stranger; /* who, if strict */
 
     char *data; /* grows on demand */
     size_t allocated, start, end;

@@ -2,7 +2,6 @@
  * connections themselves are in varlink-connection.c. */
 #include "varlink-connection.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -107,7 +106,7 @@ static int on_get_interface_description(struct varlink_call *call, void *userdat
     if (!interface) {
         if (json_add_string(answer, "interface", name) < 0)
             return -ENOMEM;
-        return varlink_error(call, "org.varlink.service.InterfaceNotFound", TAKE_PTR(answer));
+        return varlink_error(call, VARLINK_ERROR_INTERFACE_NOT_FOUND, TAKE_PTR(answer));
     }
     if (json_add_string(answer, "description", interface->description) < 0)
         return -ENOMEM;
@@ -160,16 +159,6 @@ void varlink_server_refused(struct varlink_server *server, const struct peer *pe
         server->options.refused(peer, why, server->options.userdata);
 }
 
-static int set_flags(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-        return -errno;
-    return 0;
-}
-
 int varlink_server_add_connection(struct varlink_server *server, int fd)
 {
     _cleanup_(peer_release) struct peer peer = PEER_NULL;
@@ -178,7 +167,7 @@ int varlink_server_add_connection(struct varlink_server *server, int fd)
 
     if (server->n_connections >= server->options.connections_max)
         return -EUSERS;
-    r = set_flags(owned);
+    r = varlink_prepare_socket(owned);
     if (r < 0)
         return r;
     r = peer_acquire(owned, &peer);
@@ -253,7 +242,7 @@ int varlink_server_listen(struct varlink_server *server, int fd)
         return -errno;
     if (!listening)
         return -EINVAL;
-    r = set_flags(owned);
+    r = varlink_prepare_socket(owned);
     if (r < 0)
         return r;
     r = sd_event_add_io(server->event, &source, owned, EPOLLIN, on_accept, server);

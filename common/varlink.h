@@ -23,6 +23,8 @@
 /* SCM_MAX_FD of the kernel (include/net/scm.h). */
 #define VARLINK_FDS_MAX 253
 
+#define VARLINK_ERROR_INTERFACE_NOT_FOUND "org.varlink.service.InterfaceNotFound"
+#define VARLINK_ERROR_METHOD_NOT_FOUND "org.varlink.service.MethodNotFound"
 #define VARLINK_ERROR_INVALID_PARAMETER "org.varlink.service.InvalidParameter"
 #define VARLINK_ERROR_PERMISSION_DENIED "org.varlink.service.PermissionDenied"
 #define VARLINK_ERROR_EXPECTED_MORE "org.varlink.service.ExpectedMore"
@@ -98,6 +100,9 @@ bool varlink_call_is_open(const struct varlink_call *call);
 /* Takes ownership of the @index-th descriptor of the call: >= 0, or -EINVAL if there is none or it
  * was taken. What nobody took is closed with the call. */
 int varlink_call_take_fd(struct varlink_call *call, uint64_t index);
+/* The same for a sealed memfd (memfd.h): -EPERM for any other descriptor, which stays with the
+ * call. What a stranger passed and is no memfd must be closed by foreign_close(). */
+int varlink_call_take_memfd(struct varlink_call *call, uint64_t index);
 size_t varlink_call_n_fds(const struct varlink_call *call);
 
 /* Answers. @parameters is consumed always and may be NULL for none. Return 0; -ENOTCONN if the

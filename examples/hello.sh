@@ -5,5 +5,5 @@
 
 echo "Hello from $(pwd), as $(id -un 2>/dev/null || id -u)."
 echo "Processes here: $(ls -d /proc/[0-9]* | wc -l)"
-echo "Network interfaces: $(ls /sys/class/net 2>/dev/null | tr '\n' ' ')"
+echo "Network interfaces: $(sed -n 's/^ *\([a-z0-9]*\):.*/\1/p' /proc/net/dev | tr '\n' ' ')"
 echo "This was written by hello.sh." >hello.txt

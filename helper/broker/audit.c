@@ -31,6 +31,7 @@ struct audit_text {
 static const struct audit_text texts[] = {
     [AUDIT_REQUEST] = { AUDIT_ID_REQUEST, "A run of code in a sandbox was asked for." },
     [AUDIT_DECISION] = { AUDIT_ID_DECISION, "It was decided about a run of code in a sandbox." },
+    [AUDIT_REJECTED] = { AUDIT_ID_REJECTED, "A request to run code in a sandbox was rejected." },
     [AUDIT_START] = { AUDIT_ID_START, "A run of code in a sandbox starts." },
     [AUDIT_END] = { AUDIT_ID_END, "A run of code in a sandbox ended." },
     [AUDIT_SAVED] = { AUDIT_ID_SAVED, "The outputs of a run were given to its user." },
@@ -63,7 +64,6 @@ static void append(struct audit_record *record, const char *prefix, const char *
 void audit_record_init(struct audit_record *record, enum audit_event event)
 {
     assert(event < ELEMENTS(texts));
-    record->event = event;
     record->error = 0;
     record->size = sizeof(COMMON_FIELDS) - 1;
     memcpy(record->data, COMMON_FIELDS, sizeof(COMMON_FIELDS));
@@ -71,8 +71,7 @@ void audit_record_init(struct audit_record *record, enum audit_event event)
     append(record, "", "MESSAGE", texts[event].message);
 }
 
-/* journald drops a field of another form in silence, and keeps the rest (at most 64 bytes in all).
- */
+/* journald drops a field of another form, or over 64 bytes, in silence and keeps the rest. */
 static bool field_valid(const char *field)
 {
     size_t n = strspn(field, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
@@ -112,8 +111,7 @@ void audit_add_i64(struct audit_record *record, const char *field, int64_t value
 
 /* ---- The connection ---- */
 
-/* Connects, or connects anew: a journald that was restarted has another socket under the same name.
- */
+/* Connects, or connects anew: a restarted journald has another socket under the same name. */
 static int audit_connect(struct audit *audit)
 {
     const struct sockaddr *address = (const struct sockaddr *)&audit->address;

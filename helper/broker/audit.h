@@ -15,6 +15,7 @@
 enum audit_event {
     AUDIT_REQUEST,
     AUDIT_DECISION,
+    AUDIT_REJECTED, /* before there was a run: a rule of the interface or the configuration */
     AUDIT_START,
     AUDIT_END,
     AUDIT_SAVED,
@@ -25,13 +26,12 @@ enum audit_event {
 struct audit; /* the connection to journald */
 
 /* Prepares for journald at @socket_path. That nobody is there yet is no error here; audit_probe()
- * and audit_send() tell. */
+ * and audit_send() tell. Returns 0, -ENAMETOOLONG or -ENOMEM. */
 int audit_open(const char *socket_path, struct audit **ret);
 struct audit *audit_close(struct audit *audit);
 
 /* A record being built. After an error of any add, sending fails with it; so adds need no check. */
 struct audit_record {
-    enum audit_event event;
     int error;
     size_t size;
     char data[AUDIT_RECORD_MAX];
@@ -46,7 +46,8 @@ void audit_add_i64(struct audit_record *record, const char *field, int64_t value
 /* Hands the record to journald now. Returns 0, or a negative errno: nobody took it. Reconnects once
  * if journald was restarted. */
 int audit_send(struct audit *audit, struct audit_record *record);
-/* 0 if journald takes records now. */
+/* Returns 0 if journald takes records now; -EAGAIN if it does not read; or another negative errno:
+ * nobody is there. */
 int audit_probe(struct audit *audit);
 
 /* The MESSAGE_ID of an event, 32 hex digits; also listed in systemd/sbxctl.catalog. */

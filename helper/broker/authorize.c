@@ -1,6 +1,9 @@
 /* The authorization table, see authorize.h. */
 #include "broker/authorize.h"
 
+#include "common/quantity.h"
+
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -33,4 +36,24 @@ const char *authorize_action(enum approval approval)
     default:
         return "io.sbxctl.unknown"; /* not an action: polkit refuses it */
     }
+}
+
+void authorize_describe(enum approval approval, const struct limits *limits,
+                        const struct limits *defaults, char *buffer, size_t size)
+{
+    char a[QUANTITY_TEXT], b[QUANTITY_TEXT];
+
+    if (approval == APPROVAL_RUN)
+        snprintf(buffer, size, "running code in a sandbox");
+    else if (approval == APPROVAL_NETWORK)
+        snprintf(buffer, size, "network access");
+    else if (limits->memory_bytes > defaults->memory_bytes)
+        snprintf(buffer, size, "memory of %s, above the default of %s",
+                 format_bytes(limits->memory_bytes, a), format_bytes(defaults->memory_bytes, b));
+    else if (limits->timeout_usec > defaults->timeout_usec)
+        snprintf(buffer, size, "a time limit of %s, above the default of %s",
+                 format_usec(limits->timeout_usec, a), format_usec(defaults->timeout_usec, b));
+    else
+        snprintf(buffer, size, "%g CPUs, above the default of %g",
+                 (double)limits->cpu_percent / 100, (double)defaults->cpu_percent / 100);
 }

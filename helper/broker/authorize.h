@@ -14,5 +14,10 @@ enum authorize_rule {
 /* @method without the interface. */
 enum authorize_rule authorize_method(const char *method);
 
+/* What a run asks for that needs @approval, for people: "memory of 1 GiB, above the default of 512
+ * MiB". */
+void authorize_describe(enum approval approval, const struct limits *limits,
+                        const struct limits *defaults, char *buffer, size_t size);
+
 /* The polkit action of one approval. */
 const char *authorize_action(enum approval approval);

@@ -1,19 +1,45 @@
 /* Which engines there are, see engines.h. */
 #include "broker/engines.h"
+#include "common/directory.h"
 #include "engine/protocol.h"
 
-#include <dirent.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-json_object *engines_available(const char *except)
+bool engine_exists(const char *name)
+{
+    char path[256];
+
+    return snprintf(path, sizeof(path), ENGINE_SOCKET_DIR "/%s", name) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+json_object *engines_available(void)
 {
     json_object *names = json_object_new_array();
-    DIR *dir = opendir(ENGINE_SOCKET_DIR);
+    _cleanup_closedir_ DIR *dir = opendir(ENGINE_SOCKET_DIR);
 
-    for (struct dirent *entry; dir && names && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.' && (!except || strcmp(entry->d_name, except) != 0))
-            (void)json_object_array_add(names, json_object_new_string(entry->d_name));
-    if (dir)
-        closedir(dir);
+    for (struct dirent *entry; dir && names && (entry = directory_next(dir));)
+        (void)json_object_array_add(names, json_object_new_string(entry->d_name));
     return names;
+}
+
+char *engines_text(const char *except)
+{
+    _cleanup_json_ json_object *names = engines_available();
+    char *text = strdup("");
+
+    for (size_t i = 0; text && names && i < json_object_array_length(names); i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(names, i));
+        char *longer;
+
+        if (strcmp(name, except) == 0)
+            continue;
+        if (asprintf(&longer, "%s%s%s", text, *text ? ", " : "", name) < 0)
+            longer = NULL;
+        free(text);
+        text = longer;
+    }
+    return text;
 }

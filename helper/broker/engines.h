@@ -1,8 +1,15 @@
 /* Which engines there are: a socket's name below ENGINE_SOCKET_DIR is an engine's name. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/json.h"
 
-/* All of them as an array of names in no order; @except (may be NULL) is left out. A new reference,
- * or NULL out of memory. */
-json_object *engines_available(const char *except);
+/* @name consists of small letters, digits and dashes. */
+bool engine_exists(const char *name);
+
+/* All of them as an array of names in no order. A new reference, or NULL out of memory. */
+json_object *engines_available(void);
+
+/* The same for people, "a, b", without @except. A new string, or NULL out of memory. */
+char *engines_text(const char *except);

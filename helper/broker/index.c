@@ -6,10 +6,11 @@
  * run that was under way is lost anyway, and the event loop waits for the disk once per run. What
  * is loaded is treated as foreign all the same: another version of us may have written it. */
 #include "broker/index.h"
-#include "broker/store-id.h"
+#include "broker/run-id.h"
+#include "common/directory.h"
 #include "common/escape.h"
+#include "common/file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -50,12 +51,6 @@ static const struct json_field record_fields[] = {
     RECORD_FIELD("final", JSON_FIELD_BOOL, final, 0, 0),
     RECORD_FIELD("result", JSON_FIELD_OBJECT, result, 0, 0),
 };
-
-static void closedirp(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
 
 /* ---- In memory ---- */
 
@@ -136,7 +131,6 @@ static void insert(struct run_index *index, struct index_entry *entry)
 static ssize_t read_file(int dirfd, const char *name, char **ret)
 {
     struct stat st;
-    size_t size = 0;
 
     _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -148,18 +142,10 @@ static ssize_t read_file(int dirfd, const char *name, char **ret)
     _cleanup_free_ char *text = malloc((size_t)st.st_size + 1);
     if (!text)
         return -ENOMEM;
-    while (size < (size_t)st.st_size) {
-        ssize_t n = read(fd, text + size, (size_t)st.st_size - size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        size += (size_t)n;
-    }
-    *ret = TAKE_PTR(text);
-    return (ssize_t)size;
+    ssize_t size = pread_full(fd, text, (size_t)st.st_size, 0);
+    if (size >= 0)
+        *ret = TAKE_PTR(text);
+    return size;
 }
 
 /* Returns 0, -ENOMEM, or another negative errno for a file that is no entry. */
@@ -217,14 +203,14 @@ static void set_aside(const struct run_index *index, const char *name, int error
 static int load(struct run_index *index)
 {
     int fd = openat(index->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (fd < 0)
+        return -errno;
+    _cleanup_closedir_ DIR *dir = directory_take(fd);
     struct dirent *entry;
 
-    if (!dir) {
-        close_fd(fd);
+    if (!dir)
         return -errno;
-    }
-    while ((entry = readdir(dir))) {
+    while ((entry = directory_next(dir))) {
         if (has_suffix(entry->d_name, ".tmp")) {
             unlinkat(index->dirfd, entry->d_name, 0); /* half written at a crash */
             continue;
@@ -261,14 +247,9 @@ static int write_file(int dirfd, const char *name, const char *text, size_t size
 
     if (fd < 0)
         return -errno;
-    for (size_t done = 0; done < size;) {
-        ssize_t n = write(fd, text + done, size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        done += (size_t)n;
-    }
+    int r = write_all(fd, text, size);
+    if (r < 0)
+        return r;
     return sync && fdatasync(fd) < 0 ? -errno : 0;
 }
 

@@ -32,6 +32,7 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
  * so that a foreign and an unknown id look the same. */
 const struct index_entry *index_get(struct run_index *index, const char *id);
 const struct index_entry *index_get_owned(struct run_index *index, const char *id, uid_t uid);
+/* Returns 0, -ENOENT if there is none, or another negative errno; then it stays. */
 int index_remove(struct run_index *index, const char *id);
 /* Walks all entries, newest first; false from @fn stops. @fn must not change the index. */
 void index_foreach(struct run_index *index, bool (*fn)(const struct index_entry *, void *),

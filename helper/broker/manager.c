@@ -1,10 +1,13 @@
 /* Start, recovery, serving and end of the broker, see manager.h. */
 #include "broker/manager.h"
 #include "broker/methods.h"
+#include "broker/run-id.h"
 #include "broker/run.h"
 #include "config-paths.h"
 
 #include <dirent.h>
+#include "common/clock.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,8 +59,7 @@ void manager_run_gone(struct manager *manager)
 /* What a broker that was killed left behind: entries of runs that never ended, and half-filled
  * directories. */
 struct lost_run {
-    char id[64];
-    uid_t uid;
+    char id[RUN_ID_LENGTH_MAX + 1];
 };
 
 static bool note_lost(const struct index_entry *entry, void *userdata)
@@ -67,7 +69,6 @@ static bool note_lost(const struct index_entry *entry, void *userdata)
     if (entry->final)
         return true;
     snprintf(lost->id, sizeof(lost->id), "%s", entry->id);
-    lost->uid = entry->uid;
     return false;
 }
 
@@ -86,7 +87,7 @@ static int mark_lost(struct manager *manager, const char *id)
                             "The helper was ended while the run was active; how the run ended is "
                             "not known, and nothing of it goes on.");
     if (r >= 0)
-        r = json_add_uint64(result, "endedUSec", now_realtime());
+        r = json_add_uint64(result, "endedUSec", clock_usec(CLOCK_REALTIME));
     if (r < 0)
         return r;
     audit_record_init(&record, AUDIT_END);
@@ -97,7 +98,8 @@ static int mark_lost(struct manager *manager, const char *id)
     return index_put(manager->index, id, entry->uid, entry->created_usec, true, result);
 }
 
-static int recover_index(struct manager *manager)
+/* An entry that cannot be written now (a full disk) is tried again at the next start. */
+static void recover_index(struct manager *manager)
 {
     for (;;) {
         struct lost_run lost = { .id = "" };
@@ -105,10 +107,12 @@ static int recover_index(struct manager *manager)
 
         index_foreach(manager->index, note_lost, &lost);
         if (lost.id[0] == '\0')
-            return 0;
+            return;
         r = mark_lost(manager, lost.id);
-        if (r < 0)
-            return r;
+        if (r < 0) {
+            fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", lost.id, strerror(-r));
+            return;
+        }
     }
 }
 
@@ -205,9 +209,8 @@ int manager_init(struct manager *manager, struct store *store, const char *state
         r = open_directories(manager);
     if (r >= 0)
         r = store_attach(store, manager->event);
-    if (r >= 0)
-        r = recover_index(manager);
     if (r >= 0) {
+        recover_index(manager);
         sweep_staging(manager);
         r = make_server(manager);
     }

@@ -15,13 +15,40 @@
 
 #define LIST_MAX 100
 #define READ_MAX (512 * 1024)
+/* A list waits for its caller above this, far from what the connection bears. */
+#define LIST_PENDING_MAX (256 * 1024)
 
-/* ---- Run ---- */
-
-static int refuse_by_policy(struct varlink_call *call, const struct refusal *refusal)
+static void answer_failed(struct varlink_call *call, const char *reason)
 {
     json_object *fields = json_object_new_object();
 
+    (void)json_add_string(fields, "reason", reason);
+    (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", fields);
+}
+
+/* ---- Run ---- */
+
+/* A request that policy does not even put to polkit is recorded, too. */
+static void audit_rejected(struct varlink_call *call, struct manager *manager, const char *field,
+                           const char *reason)
+{
+    const struct peer *peer = varlink_call_peer(call);
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_REJECTED);
+    audit_add_u64(&record, "UID", peer->uid);
+    audit_add_i64(&record, "PID", peer->pid);
+    audit_add(&record, "FIELD", field);
+    audit_add(&record, "REASON", reason);
+    (void)audit_send(manager->audit, &record);
+}
+
+static int refuse_by_policy(struct varlink_call *call, struct manager *manager,
+                            const struct refusal *refusal)
+{
+    json_object *fields = json_object_new_object();
+
+    audit_rejected(call, manager, refusal->field, refusal->reason);
     (void)json_add_string(fields, "field", refusal->field);
     (void)json_add_string(fields, "reason", refusal->reason);
     if (refusal->kind == REFUSAL_ABOVE_CEILING) {
@@ -34,10 +61,12 @@ static int refuse_by_policy(struct varlink_call *call, const struct refusal *ref
     return varlink_error(call, "io.sbxctl.Sandbox.Rejected", fields);
 }
 
-static int refuse_by_form(struct varlink_call *call, const struct request_error *error)
+static int refuse_by_form(struct varlink_call *call, struct manager *manager,
+                          const struct request_error *error)
 {
     json_object *fields;
 
+    audit_rejected(call, manager, error->field, error->reason);
     if (error->reason[0] == '\0')
         return varlink_error_invalid_parameter(call, error->field);
     fields = json_object_new_object();
@@ -46,27 +75,54 @@ static int refuse_by_form(struct varlink_call *call, const struct request_error 
     return varlink_error(call, "io.sbxctl.Sandbox.Rejected", fields);
 }
 
+/* Policy knows what a name looks like, not which there are. */
+static int admit_engine(const struct plan *plan, struct refusal *refusal)
+{
+    _cleanup_free_ char *others = NULL;
+
+    if (engine_exists(plan->engine))
+        return 0;
+    others = engines_text(plan->engine);
+    *refusal = (struct refusal){ .kind = REFUSAL_REJECTED, .field = "engine" };
+    snprintf(refusal->reason, sizeof(refusal->reason), "There is no engine '%s' on this machine.",
+             plan->engine);
+    if (others && *others)
+        snprintf(refusal->hint, sizeof(refusal->hint), "Use --engine with one of: %s.", others);
+    else
+        snprintf(refusal->hint, sizeof(refusal->hint),
+                 "Have the administrator enable one: systemctl enable --now "
+                 "sbxctl-engine-systemd.socket");
+    return -EPERM;
+}
+
 static int method_run(struct varlink_call *call, struct manager *manager)
 {
     struct request request;
     struct request_error error;
     struct refusal refusal;
     struct plan plan;
-    int r = request_parse(call, &request, &error);
+    int r;
 
+    if (manager->stopping) {
+        answer_failed(call, "The helper is being stopped.");
+        return 0;
+    }
+    r = request_parse(call, &request, &error);
     if (r == -EINVAL)
-        return refuse_by_form(call, &error);
+        return refuse_by_form(call, manager, &error);
     if (r < 0)
         return r;
     r = policy_apply(&manager->config, &request, &plan, &refusal);
     if (r >= 0) {
-        r = request_digest_script(&request);
+        r = admit_engine(&plan, &refusal);
+        if (r >= 0)
+            r = request_digest_script(&request);
         if (r < 0)
             plan_release(&plan);
     }
     if (r < 0) {
         request_release(&request);
-        return r == -EPERM ? refuse_by_policy(call, &refusal) : r;
+        return r == -EPERM ? refuse_by_policy(call, manager, &refusal) : r;
     }
     if (request.dry_run)
         plan_reply(manager, call, &request, &plan);
@@ -93,18 +149,12 @@ static const struct json_field read_fields[] = {
     { "length", JSON_FIELD_UINT64, offsetof(struct id_parameters, length), false, 1, READ_MAX },
 };
 
-static int no_such_run(struct varlink_call *call, const char *id)
+static int answer_id(struct varlink_call *call, const char *error, const char *id)
 {
     json_object *fields = json_object_new_object();
-    (void)json_add_string(fields, "id", id);
-    return varlink_error(call, "io.sbxctl.Sandbox.NoSuchRun", fields);
-}
 
-static int run_active(struct varlink_call *call, const char *id)
-{
-    json_object *fields = json_object_new_object();
     (void)json_add_string(fields, "id", id);
-    return varlink_error(call, "io.sbxctl.Sandbox.RunActive", fields);
+    return varlink_error(call, error, fields);
 }
 
 /* Finds the caller's run by the parameter "id". Returns 1 with @ret_entry or @ret_run (or both)
@@ -122,7 +172,7 @@ static int find_run(struct varlink_call *call, struct manager *manager,
     *ret_run = run_find(manager, parameters->id, uid);
     *ret_entry = index_get_owned(manager->index, parameters->id, uid);
     if (!*ret_run && !*ret_entry)
-        return no_such_run(call, parameters->id);
+        return answer_id(call, "io.sbxctl.Sandbox.NoSuchRun", parameters->id);
     return 1;
 }
 
@@ -132,25 +182,6 @@ struct lister {
     uid_t uid;
     json_object *runs;
 };
-
-/* A list shows runs without their output, which can be long. */
-static json_object *without_output(json_object *result)
-{
-    static const char *const long_ones[] = { "stdout", "stderr", "files", "skippedFiles" };
-    json_object *copy = json_object_new_object();
-
-    json_object_object_foreach(result, key, value)
-    {
-        bool is_long = false;
-        for (size_t i = 0; i < ELEMENTS(long_ones); i++)
-            is_long = is_long || strcmp(key, long_ones[i]) == 0;
-        if (!is_long && (!copy || json_add(copy, key, json_object_get(value)) < 0)) {
-            json_object_put(copy);
-            return NULL;
-        }
-    }
-    return copy;
-}
 
 static bool list_one(const struct index_entry *entry, void *userdata)
 {
@@ -163,9 +194,68 @@ static bool list_one(const struct index_entry *entry, void *userdata)
     run = run_find(lister->manager, entry->id, entry->uid);
     result = run ? run_live_result(run) : json_object_get(entry->result);
     if (result)
-        json_object_array_add(lister->runs, without_output(result));
+        json_object_array_add(lister->runs, result_without_output(result));
     return varlink_call_wants_more(lister->call) ||
            json_object_array_length(lister->runs) < LIST_MAX;
+}
+
+/* A list that goes out run by run, as fast as its caller reads. */
+struct listing {
+    struct varlink_call *call;
+    json_object *runs;
+    size_t next;
+};
+
+static void listing_free(struct listing *listing)
+{
+    varlink_call_on_gone(listing->call, NULL, NULL);
+    varlink_call_on_drained(listing->call, NULL, NULL);
+    varlink_call_unref(listing->call);
+    json_object_put(listing->runs);
+    free(listing);
+}
+
+/* Frees the listing with the last answer, or when its caller is gone. */
+static void listing_send(struct listing *listing)
+{
+    size_t n = json_object_array_length(listing->runs);
+    int r = 0;
+
+    while (r >= 0 && listing->next < n &&
+           varlink_call_pending_output(listing->call) < LIST_PENDING_MAX) {
+        json_object *reply = json_object_new_object();
+
+        (void)json_add(reply, "run",
+                       json_object_get(json_object_array_get_idx(listing->runs, listing->next)));
+        r = ++listing->next < n ? varlink_notify(listing->call, reply, NULL, 0)
+                                : varlink_reply(listing->call, reply);
+    }
+    if (r < 0 || listing->next == n)
+        listing_free(listing);
+}
+
+static void on_lister_drained(struct varlink_call *call, void *userdata)
+{
+    listing_send(userdata);
+}
+
+static void on_lister_gone(struct varlink_call *call, void *userdata)
+{
+    listing_free(userdata);
+}
+
+static int listing_start(struct varlink_call *call, json_object *runs)
+{
+    struct listing *listing = calloc(1, sizeof(*listing));
+
+    if (!listing)
+        return -ENOMEM;
+    listing->call = varlink_call_ref(call);
+    listing->runs = json_object_get(runs);
+    varlink_call_on_gone(call, on_lister_gone, listing);
+    varlink_call_on_drained(call, on_lister_drained, listing);
+    listing_send(listing);
+    return 0;
 }
 
 static int method_list(struct varlink_call *call, struct manager *manager)
@@ -177,7 +267,6 @@ static int method_list(struct varlink_call *call, struct manager *manager)
     _cleanup_json_ json_object *runs = lister.runs;
     json_object *reply = NULL;
     const char *bad;
-    size_t n;
 
     if (json_dispatch(varlink_call_parameters(call), NULL, 0, false, NULL, &bad) < 0)
         return varlink_error_invalid_parameter(call, bad);
@@ -189,15 +278,8 @@ static int method_list(struct varlink_call *call, struct manager *manager)
         (void)json_add(reply, "runs", json_object_get(runs));
         return varlink_reply(call, reply);
     }
-    n = json_object_array_length(runs);
-    for (size_t i = 0; i < n; i++) {
-        reply = json_object_new_object();
-        (void)json_add(reply, "run", json_object_get(json_object_array_get_idx(runs, i)));
-        int r = i + 1 < n ? varlink_notify(call, reply, NULL, 0) : varlink_reply(call, reply);
-        if (r < 0)
-            return 0; /* the caller is gone */
-    }
-    return n == 0 ? varlink_reply(call, NULL) : 0;
+    return json_object_array_length(runs) == 0 ? varlink_reply(call, NULL)
+                                               : listing_start(call, runs);
 }
 
 static int method_describe(struct varlink_call *call, struct manager *manager)
@@ -285,9 +367,7 @@ static void on_removed(int error, json_object *result, int fd, void *userdata)
     close_fd(fd);
     /* The caller may have removed the directory already. */
     if (error < 0 && error != -ENOENT) {
-        json_object *fields = json_object_new_object();
-        (void)json_add_string(fields, "reason", strerrordesc_np(-error));
-        (void)varlink_error(wait->call, "io.sbxctl.Sandbox.Failed", fields);
+        answer_failed(wait->call, strerrordesc_np(-error));
     } else {
         (void)index_remove(wait->manager->index, wait->id);
         (void)varlink_reply(wait->call, NULL);
@@ -306,7 +386,7 @@ static int method_remove(struct varlink_call *call, struct manager *manager)
     if (r <= 0)
         return r;
     if (run)
-        return run_active(call, parameters.id);
+        return answer_id(call, "io.sbxctl.Sandbox.RunActive", parameters.id);
     wait = store_call_new(manager, call, &parameters);
     if (!wait)
         return -ENOMEM;
@@ -348,10 +428,12 @@ static void on_opened(int error, json_object *result, int fd, void *userdata)
     if (error >= 0)
         error = read_part(fd, wait->offset, wait->length, &reply);
     close_fd(fd);
-    if (error < 0) {
+    if (error == -ENOENT || error == -EPERM || error == -EINVAL) {
         json_object *fields = json_object_new_object();
         (void)json_add_string(fields, "name", wait->name);
         (void)varlink_error(wait->call, "io.sbxctl.Sandbox.NoSuchFile", fields);
+    } else if (error < 0) {
+        answer_failed(wait->call, strerrordesc_np(-error));
     } else {
         (void)varlink_reply(wait->call, reply);
     }
@@ -371,7 +453,7 @@ static int method_read(struct varlink_call *call, struct manager *manager)
     if (r <= 0)
         return r;
     if (run)
-        return run_active(call, parameters.id);
+        return answer_id(call, "io.sbxctl.Sandbox.RunActive", parameters.id);
     stream = strcmp(parameters.name, "stdout") == 0 || strcmp(parameters.name, "stderr") == 0 ||
              strcmp(parameters.name, "script") == 0;
     if (asprintf(&path, "%s%s", stream ? "" : "files/", parameters.name) < 0)
@@ -426,7 +508,7 @@ static int method_get_engines(struct varlink_call *call, struct manager *manager
 
     if (json_dispatch(varlink_call_parameters(call), NULL, 0, false, NULL, &bad) < 0)
         return varlink_error_invalid_parameter(call, bad);
-    if (!reply || json_add(reply, "engines", engines_available(NULL)) < 0 ||
+    if (!reply || json_add(reply, "engines", engines_available()) < 0 ||
         json_add_string(reply, "default", manager->config.engine) < 0)
         return -ENOMEM;
     return varlink_reply(call, TAKE_PTR(reply));

@@ -61,8 +61,9 @@ static void hint_memory(const struct facts *facts, struct outcome *outcome)
 
     if (more > facts->limits->memory_bytes)
         snprintf(outcome->hint, sizeof(outcome->hint),
-                 "Use less memory at a time, or ask for more with --memory %lluM.",
-                 (unsigned long long)(more >> 20));
+                 "Use less memory at a time, or ask for more with --memory %lluM%s.",
+                 (unsigned long long)(more >> 20),
+                 more > facts->defaults->memory_bytes ? ", which needs an approval" : "");
     else
         snprintf(outcome->hint, sizeof(outcome->hint),
                  "Use less memory at a time, for example by working through the data in parts: "
@@ -102,8 +103,9 @@ static void timed_out(const struct facts *facts, struct outcome *outcome)
     else
         mention(outcome, ".");
     if (more > facts->limits->timeout_usec)
-        snprintf(outcome->hint, sizeof(outcome->hint), "Ask for more time with --timeout %llus.",
-                 (unsigned long long)(more / 1000000));
+        snprintf(outcome->hint, sizeof(outcome->hint), "Ask for more time with --timeout %llus%s.",
+                 (unsigned long long)(more / 1000000),
+                 more > facts->defaults->timeout_usec ? ", which needs an approval" : "");
     else
         snprintf(outcome->hint, sizeof(outcome->hint),
                  "Split the work into several runs: this machine allows no more time.");

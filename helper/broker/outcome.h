@@ -30,7 +30,7 @@ const char *run_status_name(enum run_status status);
 
 /* What is known when a sandbox that got its go is over. */
 struct facts {
-    const struct limits *limits, *ceiling;
+    const struct limits *limits, *defaults, *ceiling;
     const char *interpreter;
     bool timed_out; /* our clock ended it */
     bool cancelled; /* Cancel, or the caller went away */

@@ -1,5 +1,6 @@
 /* Admission, limits and command line of a run, see policy.h. */
 #include "broker/policy.h"
+#include "common/escape.h"
 #include "common/quantity.h"
 #include "launch/protocol.h"
 
@@ -33,6 +34,18 @@ __attribute__((format(printf, 3, 4))) static int reject(struct refusal *refusal,
     vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
     va_end(args);
     return -EPERM;
+}
+
+/* The same for something of the caller's, with one %s for it. */
+__attribute__((format(printf, 3, 0))) static int
+reject_name(struct refusal *refusal, const char *field, const char *format, const char *name)
+{
+    _cleanup_free_ char *shown = escape_text(name, strlen(name), 80);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    return reject(refusal, field, format, shown ? shown : "");
+#pragma GCC diagnostic pop
 }
 
 static void hint(struct refusal *refusal, const char *text)
@@ -75,6 +88,18 @@ static int admit_sizes(const struct config *config, const struct request *reques
         return reject_size(refusal, "inputs", "The sum of script and input files",
                            total + request->script_bytes, config->workspace_bytes);
     return 0;
+}
+
+/* The name becomes part of a socket's path, and what answers there is believed: it hands the store
+ * the directory to collect. */
+static int admit_engine(const char *name, struct refusal *refusal)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+
+    if (*name != '\0' && name[strspn(name, allowed)] == '\0')
+        return 0;
+    return reject(refusal, "engine",
+                  "An engine's name consists of small letters, digits and dashes.");
 }
 
 static int above(struct refusal *refusal, const char *field, uint64_t requested, uint64_t ceiling,
@@ -212,7 +237,12 @@ static int choose_language(const struct config *config, const struct request *re
     if (request->language) {
         plan->language = config_find_language(config, request->language);
         if (!plan->language)
-            return reject(refusal, "language", "The language is not one of this machine's.");
+            plan->language =
+                language_by_shebang(config, request->language, strlen(request->language));
+        if (!plan->language)
+            return reject_name(refusal, "language",
+                               "The language '%s' is not one of this machine's.",
+                               request->language);
         return 0;
     }
     ssize_t n = pread(request->script, line, FIRST_LINE_MAX, 0);
@@ -222,9 +252,10 @@ static int choose_language(const struct config *config, const struct request *re
     if (name) {
         plan->language = language_by_shebang(config, name, length);
         if (!plan->language)
-            return reject(refusal, "language",
-                          "The script's first line names an interpreter that is not one of this "
-                          "machine's languages.");
+            return reject_name(refusal, "language",
+                               "The script's first line, '%s', names none of this machine's "
+                               "languages.",
+                               line);
         return 0;
     }
     plan->language = language_by_extension(config, request->script_name);
@@ -350,6 +381,8 @@ static int apply(const struct config *config, const struct request *request, str
     int r = admit_sizes(config, request, refusal);
 
     plan->engine = request->engine ? request->engine : config->engine;
+    if (r >= 0)
+        r = admit_engine(plan->engine, refusal);
     if (r >= 0)
         r = apply_limits(config, request, plan, refusal);
     if (r >= 0)

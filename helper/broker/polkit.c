@@ -64,7 +64,9 @@ static int open_bus(struct polkit *polkit)
 
     if (polkit->bus && sd_bus_is_open(polkit->bus) > 0)
         return 0;
-    close_bus(polkit);
+    /* One that is closing still answers its open questions; its event source keeps it until then.
+     */
+    polkit->bus = sd_bus_unref(polkit->bus);
     r = sd_bus_open_system(&polkit->bus);
     if (r >= 0)
         r = sd_bus_attach_event(polkit->bus, polkit->event, SD_EVENT_PRIORITY_NORMAL);

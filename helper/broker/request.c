@@ -1,5 +1,8 @@
 /* Parsing of Run's parameters into the frozen request, see request.h. */
 #include "broker/request.h"
+#include "common/escape.h"
+#include "common/file.h"
+#include "common/memfd.h"
 #include "launch/protocol.h"
 
 #include <fcntl.h>
@@ -8,8 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 struct raw_request {
     const char *script, *script_name, *language, *stdin_text, *engine, *network, *streams;
@@ -75,44 +76,41 @@ void request_release(struct request *request)
     *request = (struct request)REQUEST_NULL;
 }
 
-bool request_path_is_plain(const char *path)
-{
-    for (;;) {
-        size_t length = strcspn(path, "/");
-        if (length == 0 || length > REQUEST_NAME_MAX || (length == 1 && path[0] == '.') ||
-            (length == 2 && path[0] == '.' && path[1] == '.'))
-            return false;
-        if (path[length] == '\0')
-            return true;
-        path += length + 1;
-    }
-}
-
 static int refuse(struct request_error *error, const char *field, const char *reason)
 {
-    snprintf(error->field, sizeof(error->field), "%s", field);
+    /* A field that the interface does not know is whatever the caller wrote. */
+    _cleanup_free_ char *shown = escape_text(field, strlen(field), sizeof(error->field) - 1);
+
+    snprintf(error->field, sizeof(error->field), "%s", shown ? shown : "");
     snprintf(error->reason, sizeof(error->reason), "%s", reason);
     return -EINVAL;
 }
 
-/* A memfd that nobody can change any more, holding the bytes. */
+/* The same for a reason that names something of the caller's, with one %s for it. */
+__attribute__((format(printf, 3, 0))) static int
+refuse_name(struct request_error *error, const char *field, const char *format, const char *name)
+{
+    _cleanup_free_ char *shown = escape_text(name, strlen(name), 100);
+
+    refuse(error, field, "");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(error->reason, sizeof(error->reason), format, shown ? shown : "");
+#pragma GCC diagnostic pop
+    return -EINVAL;
+}
+
+/* A memfd that nobody can change any more, holding the bytes; its position is its beginning. */
 static int memfd_from_bytes(const void *data, size_t size, int *ret)
 {
-    _cleanup_close_ int fd = memfd_create("sbxctl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
+    _cleanup_close_ int fd = memfd_new("sbxctl");
+    int r = fd < 0 ? fd : pwrite_all(fd, data, size, 0);
 
-    if (fd < 0)
-        return -errno;
-    while (done < size) {
-        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)done);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-        return -errno;
-    *ret = TAKE_FD(fd);
-    return 0;
+    if (r >= 0)
+        r = memfd_seal(fd);
+    if (r >= 0)
+        *ret = TAKE_FD(fd);
+    return r;
 }
 
 int request_digest_script(struct request *request)
@@ -156,19 +154,18 @@ static int parse_script(struct varlink_call *call, const struct raw_request *raw
         if (r < 0)
             return r;
     } else {
-        request->script = varlink_call_take_fd(call, raw->script_fd);
+        request->script = varlink_call_take_memfd(call, raw->script_fd);
+        if (request->script == -EPERM)
+            return refuse(error, "scriptFd", "The script's descriptor must be a sealed memfd.");
         if (request->script < 0)
             return refuse(error, "scriptFd", "");
-        int seals = fcntl(request->script, F_GET_SEALS);
-        if (seals < 0 || (seals & SEALS) != SEALS)
-            return refuse(error, "scriptFd", "The script's descriptor must be a sealed memfd.");
     }
     if (fstat(request->script, &st) < 0)
         return -errno;
     request->script_bytes = (uint64_t)st.st_size;
 
     const char *name = raw->script_name ? raw->script_name : "script";
-    if (!request_path_is_plain(name) || strchr(name, '/'))
+    if (!path_is_plain(name) || strchr(name, '/'))
         return refuse(error, "scriptName", "The script's name must be a plain file name.");
     request->script_name = strdup(name);
     return request->script_name ? 0 : -ENOMEM;
@@ -229,35 +226,29 @@ static int parse_environment(json_object *object, struct request *request,
     return 0;
 }
 
-/* The caller's file. Its size is asked without touching its file system (AT_STATX_DONT_SYNC): a
- * FUSE server of the caller's must not be able to make us wait. It is read by the launcher in the
- * sandbox, never by us. */
-static int check_input_fd(int fd, uint64_t *ret_size, struct request_error *error)
+/* EVP_DecodeBlock() skips white space and does not look where the padding stands. */
+static bool is_base64(const char *text, size_t length, size_t *ret_padding)
 {
-    struct statx stx;
-    int flags = fcntl(fd, F_GETFL);
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-    if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) == O_WRONLY ||
-        statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE, &stx) < 0 ||
-        !S_ISREG(stx.stx_mode))
-        return refuse(error, "inputs", "An input's descriptor must be a readable regular file.");
-    *ret_size = stx.stx_size;
-    return 0;
+    *ret_padding = length - strspn(text, letters);
+    return length % 4 == 0 && *ret_padding <= 2 &&
+           strspn(text + length - *ret_padding, "=") == *ret_padding;
 }
 
 static int decode_base64(const char *text, int *ret_fd, uint64_t *ret_size)
 {
-    size_t length = strlen(text), padding = 0;
+    size_t length = strlen(text), padding;
     _cleanup_free_ unsigned char *bytes = malloc(length / 4 * 3 + 1);
-    int n;
+    int n = 0;
 
     if (!bytes)
         return -ENOMEM;
-    if (length % 4 != 0)
+    if (!is_base64(text, length, &padding))
         return -EINVAL;
-    while (padding < 2 && padding < length && text[length - 1 - padding] == '=')
-        padding++;
-    n = length == 0 ? 0 : EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length);
+    if (length > 0)
+        n = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length);
     if (n < 0)
         return -EINVAL;
     *ret_size = (uint64_t)n - padding;
@@ -276,8 +267,10 @@ static int parse_input(struct varlink_call *call, json_object *object, struct re
         return refuse(error, "inputs", "");
     if (!!raw.content + !!raw.base64 + (raw.fd != UINT64_MAX) != 1)
         return refuse(error, "inputs", "An input has exactly one content.");
-    if (!request_path_is_plain(raw.name))
-        return refuse(error, "inputs", "An input's name must be a relative path without '..'.");
+    if (!path_is_plain(raw.name))
+        return refuse_name(error, "inputs",
+                           "The input '%s' needs a relative path without '..' as its name.",
+                           raw.name);
     input->name = strdup(raw.name);
     if (!input->name)
         return -ENOMEM;
@@ -289,10 +282,17 @@ static int parse_input(struct varlink_call *call, json_object *object, struct re
         r = decode_base64(raw.base64, &input->fd, &input->size);
         return r == -EINVAL ? refuse(error, "inputs", "contentBase64 is not base64.") : r;
     }
-    input->fd = varlink_call_take_fd(call, raw.fd);
+    input->fd = varlink_call_take_memfd(call, raw.fd);
+    if (input->fd == -EPERM)
+        return refuse_name(error, "inputs", "The descriptor of '%s' must be a sealed memfd.",
+                           raw.name);
     if (input->fd < 0)
         return refuse(error, "inputs", "");
-    return check_input_fd(input->fd, &input->size, error);
+    struct stat st;
+    if (fstat(input->fd, &st) < 0)
+        return -errno;
+    input->size = (uint64_t)st.st_size;
+    return 0;
 }
 
 static int parse_inputs(struct varlink_call *call, json_object *array, struct request *request,
@@ -316,7 +316,8 @@ static int parse_inputs(struct varlink_call *call, json_object *array, struct re
         for (size_t j = 0; j < i && !taken; j++)
             taken = strcmp(request->inputs[i].name, request->inputs[j].name) == 0;
         if (taken)
-            return refuse(error, "inputs", "Two files of the run have the same name.");
+            return refuse_name(error, "inputs", "Two files of the run have the name '%s'.",
+                               request->inputs[i].name);
     }
     return 0;
 }

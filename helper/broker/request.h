@@ -41,7 +41,7 @@ struct request {
     bool dry_run, interactive;
 };
 
-/* Why a request was not taken. @field is a parameter's name (static or @field_buffer); @reason is
+/* Why a request was not taken. @field is a parameter's name, escaped; @reason is
  * for people. */
 struct request_error {
     char field[64];
@@ -62,6 +62,3 @@ void request_release(struct request *request);
 /* Fills in the script's SHA-256; to be called once its size was admitted. Returns 0 or a negative
  * errno. */
 int request_digest_script(struct request *request);
-
-/* True for a relative path of plain components, none of them empty, "." or "..". */
-bool request_path_is_plain(const char *path);

@@ -21,6 +21,24 @@ json_object *result_policy(const struct config *config, const struct limits *lim
     return TAKE_PTR(policy);
 }
 
+json_object *result_without_output(json_object *result)
+{
+    static const char *const long_ones[] = { "stdout", "stderr", "files", "skippedFiles" };
+    json_object *copy = json_object_new_object();
+
+    json_object_object_foreach(result, key, value)
+    {
+        bool is_long = false;
+        for (size_t i = 0; i < ELEMENTS(long_ones); i++)
+            is_long = is_long || strcmp(key, long_ones[i]) == 0;
+        if (!is_long && json_add(copy, key, json_object_get(value)) < 0) {
+            json_object_put(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
 const char *result_mime_type(const char *name)
 {
     static const struct {

@@ -7,5 +7,9 @@
 /* The type Policy. A new reference, or NULL out of memory. */
 json_object *result_policy(const struct config *config, const struct limits *limits);
 
+/* A result without what can be long: streams and lists of files. A new reference, or NULL out of
+ * memory. */
+json_object *result_without_output(json_object *result);
+
 /* MIME type by a file name's extension; "application/octet-stream" if unknown. Static. */
 const char *result_mime_type(const char *name);

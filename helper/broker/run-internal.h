@@ -33,7 +33,8 @@ struct run {
     struct plan plan;
     struct varlink_call *call; /* NULL once the caller is gone or was answered */
 
-    struct polkit_check *check;
+    struct polkit_check *check; /* about the approval @asked */
+    enum approval asked;
     struct sandbox *sandbox;
     struct store_job *job;
     struct stream *streams[2]; /* stdout, stderr */

@@ -2,6 +2,9 @@
 #include "broker/engines.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
+#include "common/escape.h"
+
+#include "common/clock.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -37,23 +40,18 @@ static void refuse_engine(struct run *run, const char *reason, const char *hint)
 
 static void refuse_no_engine(struct run *run, int error)
 {
-    _cleanup_json_ json_object *others = NULL;
+    _cleanup_free_ char *others = engines_text(run->plan.engine);
     char reason[256], hint[256];
-    int used;
+    int used = 0;
 
     snprintf(reason, sizeof(reason), "The engine '%s' does not answer: %s.", run->plan.engine,
-             error == -ENOENT         ? "it is not installed"
-             : error == -ECONNREFUSED ? "its socket is not active"
-             : error == -EAGAIN       ? "too many are waiting for it"
-                                      : strerror(-error));
-    others = engines_available(run->plan.engine);
-    if (others && json_object_array_length(others) > 0)
-        used = snprintf(hint, sizeof(hint), "Use --engine with one of %.100s, or have the",
-                        json_object_to_json_string(others));
-    else
-        used = snprintf(hint, sizeof(hint), "Have the");
+             error == -ENOENT || error == -ECONNREFUSED ? "its socket is not active"
+             : error == -EAGAIN                         ? "too many are waiting for it"
+                                                        : strerror(-error));
+    if (others && *others)
+        used = snprintf(hint, sizeof(hint), "Use --engine with one of: %.80s. ", others);
     snprintf(hint + used, sizeof(hint) - (size_t)used,
-             " administrator run 'systemctl enable --now sbxctl-engine-%s.socket'.",
+             "The administrator starts it with: systemctl enable --now sbxctl-engine-%s.socket",
              run->plan.engine);
     refuse_engine(run, reason, hint);
 }
@@ -64,7 +62,7 @@ static void drain(struct run *run)
     run->state = STATE_DRAINING;
     if (run->end_usec == 0)
         run->end_usec = event_now(run);
-    run->ended_realtime = now_realtime();
+    run->ended_realtime = clock_usec(CLOCK_REALTIME);
     for (size_t i = 0; i < 2; i++)
         stream_drain(run->streams[i]);
 }
@@ -226,7 +224,7 @@ static void go(struct run *run)
 
     run->state = STATE_GOING;
     run->go_usec = event_now(run);
-    run->started_realtime = now_realtime();
+    run->started_realtime = clock_usec(CLOCK_REALTIME);
     r = send_go(run);
     if (r < 0) {
         run->go_usec = 0;
@@ -265,10 +263,12 @@ static const char *put_name(const struct run *run)
 static void refuse_put(struct run *run, int error)
 {
     json_object *fields = json_object_new_object();
+    const char *name = put_name(run);
+    _cleanup_free_ char *shown = escape_text(name, strlen(name), 120);
     char reason[256];
 
-    snprintf(reason, sizeof(reason), "'%.120s' could not be placed in the workspace: %s.",
-             put_name(run),
+    snprintf(reason, sizeof(reason), "'%s' could not be placed in the workspace: %s.",
+             shown ? shown : "A file",
              error == EEXIST || error == ENOTDIR ? "another file of the run has its name"
              : error == ENOSPC                   ? "the workspace is too small"
              : error == EIO                      ? "it could not be read, or became shorter"

@@ -5,31 +5,16 @@
 #include "broker/authorize.h"
 #include "broker/result.h"
 #include "broker/run-internal.h"
+#include "common/clock.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <systemd/sd-daemon.h>
-#include <systemd/sd-id128.h>
 #include <systemd/sd-login.h>
 #include <time.h>
-
-uint64_t now_realtime(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-static uint64_t now_monotonic(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 void run_arm(struct run *run, uint64_t usec, sd_event_time_handler_t fn)
 {
@@ -116,15 +101,24 @@ void run_notify(struct run *run, const char *event, json_object *more, const int
 }
 
 /* Twice in a run's life: when it is taken, so that a later broker knows of it, and when it is over.
- */
+ * What is too long for the index goes in without its output; the caller's run.json has it. */
 static void note_in_index(struct run *run, enum run_status status)
 {
-    _cleanup_json_ json_object *result = run_result(run, status);
-    int r = result ? index_put(run->manager->index, run->id, run->uid, run->created_realtime,
-                               status > RUN_RUNNING, result)
-                   : -ENOMEM;
+    _cleanup_json_ json_object *result =
+        run->result ? json_object_get(run->result) : run_result(run, status);
+    bool final = status > RUN_RUNNING;
+    int r = -ENOMEM;
+
+    if (result)
+        r = index_put(run->manager->index, run->id, run->uid, run->created_realtime, final, result);
+    if (r == -E2BIG) {
+        _cleanup_json_ json_object *shorter = result_without_output(result);
+        r = shorter ? index_put(run->manager->index, run->id, run->uid, run->created_realtime,
+                                final, shorter)
+                    : -ENOMEM;
+    }
     if (r < 0)
-        fprintf(stderr, SD_WARNING "run %s: index entry not written: %s\n", run->id, strerror(-r));
+        fprintf(stderr, SD_ERR "run %s: index entry not written: %s\n", run->id, strerror(-r));
 }
 
 void run_refuse(struct run *run, enum run_status status, const char *error, json_object *fields,
@@ -134,7 +128,7 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
 
     run->outcome.status = status;
     snprintf(run->outcome.reason, sizeof(run->outcome.reason), "%s", reason);
-    run->ended_realtime = now_realtime();
+    run->ended_realtime = clock_usec(CLOCK_REALTIME);
     (void)run_audit_end(run);
     run_remove_staging(run);
     if (indexed)
@@ -147,9 +141,10 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
     leave(run);
 }
 
+/* Saving counts: until then the sandbox's files are still in memory. */
 static bool is_running(const struct run *run)
 {
-    return run->state >= STATE_PREPARING && run->state <= STATE_DRAINING;
+    return run->state >= STATE_PREPARING && run->state <= STATE_SAVING;
 }
 
 static void count(const struct manager *manager, uid_t uid, uint64_t *ret_all, uint64_t *ret_own,
@@ -200,49 +195,63 @@ static void enqueue(struct run *run)
 }
 
 /* Each way polkit can say no in its own words. */
-static void deny(struct run *run, const char *action, enum polkit_answer answer)
+static void deny(struct run *run, enum approval approval, enum polkit_answer answer)
 {
     static const struct {
         const char *decision, *reason, *hint;
     } words[] = {
-        [POLKIT_NO] = { "denied", "This machine's policy does not let you run code in a sandbox.",
+        [POLKIT_NO] = { "denied", "This machine's policy does not allow it",
                         "Ask the administrator for a polkit rule." },
-        [POLKIT_CHALLENGE] = { "challenge", "Running code needs an approval that was not given.",
-                               NULL },
-        [POLKIT_DISMISSED] = { "dismissed", "The approval was dismissed.", NULL },
-        [POLKIT_UNAVAILABLE] = { "unavailable",
-                                 "polkit did not answer, so nobody could allow the run.",
+        [POLKIT_CHALLENGE] = { "approval-required",
+                               "It needs an approval, and approvals cannot be given yet",
+                               "Run it within the defaults, which 'sbxctl policy' shows, or ask "
+                               "the administrator for a polkit rule." },
+        [POLKIT_DISMISSED] = { "dismissed", "The approval was dismissed", NULL },
+        [POLKIT_UNAVAILABLE] = { "unavailable", "polkit did not answer, so nobody could allow it",
                                  "Ask the administrator to look at polkit.service." },
-        [POLKIT_REFUSED] = { "refused", "The calling process cannot be identified safely.", NULL },
+        [POLKIT_REFUSED] = { "refused", "The calling process cannot be identified safely", NULL },
     };
+    const char *action = authorize_action(approval);
     json_object *fields = json_object_new_object();
+    char what[128], reason[256];
 
+    authorize_describe(approval, &run->plan.limits, &run->manager->config.defaults, what,
+                       sizeof(what));
+    snprintf(reason, sizeof(reason), "%s: %s.", words[answer].reason, what);
     (void)run_audit_decision(run, action, words[answer].decision);
     (void)json_add_string(fields, "action", action);
     if (words[answer].hint)
         (void)json_add_string(fields, "hint", words[answer].hint);
-    run_refuse(run, RUN_DENIED, "io.sbxctl.Sandbox.Denied", fields, words[answer].reason);
+    run_refuse(run, RUN_DENIED,
+               answer == POLKIT_CHALLENGE ? "io.sbxctl.Sandbox.ApprovalRequired"
+                                          : "io.sbxctl.Sandbox.Denied",
+               fields, reason);
 }
+
+static void authorize_next(struct run *run);
 
 static void on_authorized(enum polkit_answer answer, void *userdata)
 {
     struct run *run = userdata;
-    const char *action = authorize_action(APPROVAL_RUN);
 
     run->check = polkit_check_free(run->check);
     if (answer != POLKIT_YES) {
-        deny(run, action, answer);
+        deny(run, run->asked, answer);
         return;
     }
-    if (run_audit_decision(run, action, "allowed") < 0 && run->manager->config.audit_required) {
+    if (run_audit_decision(run, authorize_action(run->asked), "allowed") < 0 &&
+        run->manager->config.audit_required) {
         run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
                    "The journal took no record of the decision, so nothing was run.");
         return;
     }
-    enqueue(run);
+    run->plan.approvals &= ~(unsigned)run->asked;
+    authorize_next(run);
 }
 
-static void authorize(struct run *run)
+/* Every approval that the plan needs is asked for, one after the other, without interaction; one
+ * that is not a yes ends it. */
+static void authorize_next(struct run *run)
 {
     char memory[24], cpus[24], timeout[24];
     const struct polkit_detail details[] = {
@@ -254,34 +263,17 @@ static void authorize(struct run *run)
         { "sha256", run->request.script_sha256 },
     };
 
+    if (run->plan.approvals == 0) {
+        enqueue(run);
+        return;
+    }
+    run->asked = (enum approval)(run->plan.approvals & -run->plan.approvals);
     snprintf(memory, sizeof(memory), "%" PRIu64, run->plan.limits.memory_bytes);
     snprintf(cpus, sizeof(cpus), "%" PRIu64, run->plan.limits.cpu_percent);
     snprintf(timeout, sizeof(timeout), "%" PRIu64, run->plan.limits.timeout_usec / 1000000);
-    if (polkit_ask(run->manager->polkit, varlink_call_peer(run->call),
-                   authorize_action(APPROVAL_RUN), details, ELEMENTS(details), on_authorized, run,
-                   &run->check) < 0)
+    if (polkit_ask(run->manager->polkit, varlink_call_peer(run->call), authorize_action(run->asked),
+                   details, ELEMENTS(details), on_authorized, run, &run->check) < 0)
         on_authorized(POLKIT_UNAVAILABLE, run);
-}
-
-/* What lies above the defaults needs an approval, and there is no way to give one yet. */
-static bool needs_more_than_run(struct run *run)
-{
-    unsigned more = run->plan.approvals & ~(unsigned)APPROVAL_RUN;
-    const char *action;
-    json_object *fields;
-
-    if (more == 0)
-        return false;
-    action = authorize_action(more & APPROVAL_NETWORK ? APPROVAL_NETWORK : APPROVAL_RESOURCES);
-    fields = json_object_new_object();
-    (void)run_audit_decision(run, action, "approval-required");
-    (void)json_add_string(fields, "action", action);
-    (void)json_add_string(fields, "hint",
-                          "Run it within the defaults, which 'sbxctl policy' shows, or ask the "
-                          "administrator to raise them.");
-    run_refuse(run, RUN_DENIED, "io.sbxctl.Sandbox.ApprovalRequired", fields,
-               "The run asks for more than the defaults, and that needs an approval.");
-    return true;
 }
 
 static bool queue_is_full(struct run *run)
@@ -349,13 +341,12 @@ static void on_caller_drained(struct varlink_call *call, void *userdata)
 
 static int make_id(struct manager *manager, char ret[RUN_ID_TEXT])
 {
-    sd_id128_t random;
+    uint64_t random;
 
     do {
-        int r = sd_id128_randomize(&random);
-        if (r < 0)
-            return r;
-        snprintf(ret, RUN_ID_TEXT, "%016" PRIx64, random.qwords[0]);
+        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+            return -errno;
+        snprintf(ret, RUN_ID_TEXT, "%016" PRIx64, random);
     } while (index_get(manager->index, ret));
     return 0;
 }
@@ -369,7 +360,9 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
         free(run);
         plan_release(plan);
         request_release(request);
-        (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", NULL);
+        json_object *fields = json_object_new_object();
+        (void)json_add_string(fields, "reason", "The run could not be prepared.");
+        (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", fields);
         return;
     }
     run->manager = manager;
@@ -378,10 +371,11 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     *request = (struct request)REQUEST_NULL;
     *plan = (struct plan){ 0 };
     run->staging = run->kept[0] = run->kept[1] = -1;
-    run->asked_usec = now_monotonic();
-    run->created_realtime = now_realtime();
+    run->asked_usec = clock_usec(CLOCK_MONOTONIC);
+    run->created_realtime = clock_usec(CLOCK_REALTIME);
     run->call = varlink_call_ref(call);
     run->facts.limits = &run->plan.limits;
+    run->facts.defaults = &manager->config.defaults;
     run->facts.ceiling = &manager->config.ceiling;
     run->facts.interpreter = run->plan.language->interpreter;
     note_caller(run, varlink_call_peer(call));
@@ -394,8 +388,8 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
                    "The journal took no record of the request, so nothing was run.");
         return;
     }
-    if (!needs_more_than_run(run) && !queue_is_full(run))
-        authorize(run);
+    if (!queue_is_full(run))
+        authorize_next(run);
 }
 
 json_object *run_live_result(const struct run *run)
@@ -429,19 +423,6 @@ void run_cancel(struct run *run)
     run_end(run, run->state == STATE_GOING ? run->manager->config.grace_usec : 0);
 }
 
-void run_cancel_all(struct manager *manager)
-{
-    for (struct run *run = manager->runs, *next; run; run = next) {
-        next = run->next;
-        run->facts.cancelled = run->facts.cancelled || run->state < STATE_ENDING;
-        if (run->state <= STATE_WAITING)
-            run_refuse(run, RUN_CANCELLED, "io.sbxctl.Sandbox.Failed", NULL,
-                       "The helper is being stopped.");
-        else if (run->state < STATE_ENDING)
-            run_end(run, 0);
-    }
-}
-
 static void report(struct run *run)
 {
     json_object *reply = json_object_new_object();
@@ -452,6 +433,21 @@ static void report(struct run *run)
         (void)varlink_reply(run->call, json_object_get(reply));
     json_object_put(reply);
     leave(run);
+}
+
+void run_cancel_all(struct manager *manager)
+{
+    for (struct run *run = manager->runs, *next; run; run = next) {
+        next = run->next;
+        run->facts.cancelled = run->facts.cancelled || run->state < STATE_ENDING;
+        if (run->state <= STATE_WAITING)
+            run_refuse(run, RUN_CANCELLED, "io.sbxctl.Sandbox.Failed", NULL,
+                       "The helper is being stopped.");
+        else if (run->state < STATE_ENDING)
+            run_end(run, 0);
+        else if (run->state == STATE_REPORTING)
+            report(run); /* it need not read the rest of its output for that */
+    }
 }
 
 void run_stream_changed(void *userdata)
@@ -469,14 +465,12 @@ void run_stream_changed(void *userdata)
 void run_conclude(struct run *run)
 {
     if (run->ended_realtime == 0)
-        run->ended_realtime = now_realtime();
+        run->ended_realtime = clock_usec(CLOCK_REALTIME);
     if (!run->result)
         run->result = run_result(run, run->outcome.status);
     if (!run->published)
         run_remove_staging(run);
-    if (run->result && index_put(run->manager->index, run->id, run->uid, run->created_realtime,
-                                 true, run->result) < 0)
-        fprintf(stderr, SD_ERR "run %s: index entry not written\n", run->id);
+    note_in_index(run, run->outcome.status);
     (void)run_audit_end(run);
     run->state = STATE_REPORTING;
     if (run->streams[0] && run->streams[1])

@@ -27,6 +27,3 @@ void run_dispatch(struct manager *manager);
 int run_discard_staging(struct store *store, const char *id);
 /* Forgets all runs without a word; for the end of the process. */
 void run_free_all(struct manager *manager);
-
-/* A microsecond clock for wall times, CLOCK_REALTIME. */
-uint64_t now_realtime(void);

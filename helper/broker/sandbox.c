@@ -150,6 +150,18 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     return 0;
 }
 
+/* The service manager made the listening socket; a root-owned directory holds it. Anybody else's is
+ * not an engine. */
+static int check_engine(int sock)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return -errno;
+    return peer.uid == 0 ? 0 : -EACCES;
+}
+
 int sandbox_new(sd_event *loop, const char *name, const struct engine_start *start, sandbox_fn fn,
                 void *userdata, struct sandbox **ret)
 {
@@ -158,8 +170,10 @@ int sandbox_new(sd_event *loop, const char *name, const struct engine_start *sta
     struct sandbox *sandbox;
     int r;
 
-    if (snprintf(address.sun_path, sizeof(address.sun_path), ENGINE_SOCKET_DIR "/%s", name) >=
-        (int)sizeof(address.sun_path))
+    /* Policy admits no such name; a socket elsewhere could be anybody's. */
+    if (name[0] == '.' || strchr(name, '/') ||
+        snprintf(address.sun_path, sizeof(address.sun_path), ENGINE_SOCKET_DIR "/%s", name) >=
+            (int)sizeof(address.sun_path))
         return -ENOENT;
     sandbox = calloc(1, sizeof(*sandbox));
     if (!sandbox)
@@ -172,6 +186,8 @@ int sandbox_new(sd_event *loop, const char *name, const struct engine_start *sta
         connect(sandbox->engine, (struct sockaddr *)&address, sizeof(address)) < 0)
         r = -errno;
     else
+        r = check_engine(sandbox->engine);
+    if (r >= 0)
         r = engine_send(sandbox->engine, &message, NULL, 0);
     if (r >= 0)
         r = sd_event_add_io(loop, &sandbox->engine_source, sandbox->engine, EPOLLIN, on_engine,

@@ -20,8 +20,7 @@ int beneath_open_directory(int dirfd, const char *path);
 int beneath_stat(int dirfd, const char *path, struct stat *ret);
 
 /* Opens the file or directory that @expected was taken of by beneath_stat(). Returns an fd with its
- * fresh stat in
- * @ret, or a negative errno as above: -ESTALE if something else stands there now. */
+ * fresh stat in @ret, or a negative errno as above: -ESTALE if something else stands there now. */
 int beneath_open_same(int dirfd, const char *path, const struct stat *expected, struct stat *ret);
 
 /* Opens users/<uid> below @state. Returns an fd, -ENOENT if it does not exist, -EPERM if it is not

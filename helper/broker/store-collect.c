@@ -5,8 +5,8 @@
 #include "broker/store-protocol.h"
 #include "broker/store-report.h"
 #include "common/cleanup.h"
+#include "common/directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -31,12 +31,6 @@ struct folder {
     int copy; /* directory fd, or -1 */
     struct timespec times[2];
 };
-
-static void closedirp(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
 
 static int skip(struct collect *c, const char *reason)
 {
@@ -213,18 +207,13 @@ static int collect_entry(struct collect *c, struct folder *folder, int source, c
 /* Walks the directory fd @source, which is taken over. */
 static int collect_entries(struct collect *c, struct folder *folder, int source)
 {
-    _cleanup_(closedirp) DIR *dir = fdopendir(source);
+    _cleanup_closedir_ DIR *dir = directory_take(source);
     struct dirent *entry;
     bool empty = true;
-    int error;
 
-    if (!dir) {
-        close_fd(source);
+    if (!dir)
         return -errno;
-    }
-    while ((errno = 0, entry = readdir(dir), error = errno, entry)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+    while ((entry = directory_next(dir))) {
         if (c->entries == COLLECT_ENTRIES_MAX) {
             c->entries_over = true;
             break;
@@ -237,6 +226,7 @@ static int collect_entries(struct collect *c, struct folder *folder, int source)
         if (r < 0)
             return r;
     }
+    int error = errno;
     if (!entry && error != 0) {
         c->path[folder->path_size > 0 ? folder->path_size - 1 : 0] = '\0';
         return skip_unreadable(c, error);

@@ -8,7 +8,8 @@
 /* Closes every fd from 3 on that is not in @keep. Returns 0 or a negative errno. */
 int confine_fds(const int *keep, size_t n_keep);
 
-/* Dies with the process @parent, also if that is gone already. */
+/* Dies with the process @parent from here on. Returns 0 or a negative errno: -ESRCH if that is gone
+ * already. */
 int confine_to_parent(pid_t parent);
 
 /* Keeps of the capabilities at most CAP_CHOWN, CAP_DAC_OVERRIDE and CAP_FOWNER (fewer, if fewer

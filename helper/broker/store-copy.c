@@ -2,6 +2,7 @@
 #include "broker/store-copy.h"
 #include "broker/store-protocol.h"
 #include "common/cleanup.h"
+#include "common/file.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -31,15 +32,8 @@ static ssize_t copy_chunk_by_hand(struct copy *c, off_t offset, size_t size)
         c->read_error = errno;
         return 0;
     }
-    for (ssize_t done = 0; done < n;) {
-        ssize_t w = pwrite(c->out, c->buffer + done, (size_t)(n - done), offset + done);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w < 0)
-            return -errno;
-        done += w;
-    }
-    return n;
+    int r = pwrite_all(c->out, c->buffer, (size_t)n, offset);
+    return r < 0 ? r : n;
 }
 
 static ssize_t copy_chunk(struct copy *c, off_t offset, size_t size)
@@ -56,23 +50,6 @@ static ssize_t copy_chunk(struct copy *c, off_t offset, size_t size)
     return copy_chunk_by_hand(c, offset, size);
 }
 
-/* Finds the next data at or after @offset, up to @size. Without support for holes all of it is
- * data. */
-static bool next_data(int fd, off_t offset, off_t size, off_t *ret_start, off_t *ret_end)
-{
-    off_t start = lseek(fd, offset, SEEK_DATA);
-    if (start < 0 && errno == ENXIO)
-        return false;
-    if (start < 0)
-        start = offset;
-    off_t end = lseek(fd, start, SEEK_HOLE);
-    if (end <= start || end > size)
-        end = size;
-    *ret_start = start;
-    *ret_end = end;
-    return start < size;
-}
-
 int copy_sparse(int in, int out, uint64_t size, int job, uint64_t *ret_bytes)
 {
     struct copy c = { .in = in, .out = out, .job = job, .by_kernel = true };
@@ -81,7 +58,7 @@ int copy_sparse(int in, int out, uint64_t size, int job, uint64_t *ret_bytes)
     struct stat st;
     int r = 0;
 
-    while (!cut && r == 0 && next_data(in, offset, length, &start, &end)) {
+    while (!cut && r == 0 && file_next_data(in, offset, length, &start, &end)) {
         for (offset = start; offset < end;) {
             if (store_peer_gone(job)) {
                 r = -ECANCELED;

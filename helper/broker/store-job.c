@@ -3,7 +3,7 @@
 #include "broker/store-job.h"
 #include "broker/store-beneath.h"
 #include "broker/store-collect.h"
-#include "broker/store-id.h"
+#include "broker/run-id.h"
 #include "broker/store-open.h"
 #include "broker/store-publish.h"
 #include "broker/store-remove.h"

@@ -5,8 +5,7 @@
 #include "broker/store-protocol.h"
 
 /* Does what @request says, answers on @job and, after a collection, waits there for what comes
- * next. Takes over the fds
- * @payload and @workspace (-1 for none). @state is the state directory. Returns when the job is
- * over. */
+ * next. Takes over the fds @payload and @workspace (-1 for none). @state is the state directory.
+ * Returns when the job is over. */
 void store_job_run(int state, const struct store_request *request, int job, int payload,
                    int workspace);

@@ -2,31 +2,17 @@
  * planted anything in it. */
 #include "broker/store-open.h"
 #include "broker/store-beneath.h"
-#include "broker/store-id.h"
+#include "broker/run-id.h"
 #include "common/cleanup.h"
 #include "common/escape.h"
+#include "common/file.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FILES "files/"
-
-/* Whether each part between the slashes is a name. */
-static bool is_plain_path(const char *path)
-{
-    for (;;) {
-        size_t n = strcspn(path, "/");
-        if (n == 0 || n > NAME_MAX || (n == 1 && path[0] == '.') ||
-            (n == 2 && path[0] == '.' && path[1] == '.'))
-            return false;
-        if (path[n] == '\0')
-            return true;
-        path += n + 1;
-    }
-}
 
 /* Turns the name as shown into the path below the run. Returns 0, -EINVAL or -ENOMEM. */
 static int kept_path(const char *name, char **ret)
@@ -43,7 +29,7 @@ static int kept_path(const char *name, char **ret)
     _cleanup_free_ char *raw = unescape_text(name + strlen(FILES), &size);
     if (!raw)
         return errno == ENOMEM ? -ENOMEM : -EINVAL;
-    if (size > PATH_MAX || !is_plain_path(raw))
+    if (size > PATH_MAX || !path_is_plain(raw))
         return -EINVAL;
     return asprintf(ret, FILES "%s", raw) < 0 ? -ENOMEM : 0;
 }

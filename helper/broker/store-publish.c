@@ -2,21 +2,15 @@
 #include "broker/store-publish.h"
 #include "broker/store-beneath.h"
 #include "broker/store-collect.h"
-#include "broker/store-id.h"
+#include "broker/run-id.h"
 #include "common/cleanup.h"
+#include "common/directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 
 /* files/, and what the collection allows below it. */
 #define DEPTH_MAX (COLLECT_DEPTH_MAX + 2)
-
-static void closedirp(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
 
 /* Gives the open file or folder away. */
 static int give(int fd, mode_t mode, uid_t uid, gid_t gid)
@@ -40,18 +34,14 @@ static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gi
 /* Gives what is in the directory @fd, which is taken over, and then the directory. */
 static int give_directory(int fd, unsigned depth, uid_t uid, gid_t gid)
 {
-    _cleanup_(closedirp) DIR *dir = fdopendir(fd);
+    _cleanup_closedir_ DIR *dir = directory_take(fd);
     struct dirent *entry;
 
-    if (!dir) {
-        close_fd(fd);
+    if (!dir)
         return -errno;
-    }
     if (depth > DEPTH_MAX)
         return -ENAMETOOLONG;
-    while ((entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+    while ((entry = directory_next(dir))) {
         int r = give_tree(dirfd(dir), entry->d_name, depth + 1, uid, gid);
         if (r < 0)
             return r;

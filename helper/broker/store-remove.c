@@ -2,9 +2,9 @@
 #include "broker/store-remove.h"
 #include "broker/store-beneath.h"
 #include "common/cleanup.h"
+#include "common/directory.h"
 #include "common/escape.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -19,12 +19,6 @@ struct removal {
     char *name; /* the entry it is about, escaped */
 };
 
-static void closedirp(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 static void removal_failed(struct removal *r, const char *name, int error)
 {
     if (r->failures++ > 0)
@@ -38,16 +32,13 @@ static void remove_entry(struct removal *r, int parent, const char *name, unsign
 /* Takes over @fd. */
 static int empty_directory(struct removal *r, int fd, unsigned depth)
 {
-    _cleanup_(closedirp) DIR *dir = fdopendir(fd);
+    _cleanup_closedir_ DIR *dir = directory_take(fd);
     struct dirent *entry;
 
-    if (!dir) {
-        close_fd(fd);
+    if (!dir)
         return -errno;
-    }
-    while ((entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            remove_entry(r, dirfd(dir), entry->d_name, depth + 1);
+    while ((entry = directory_next(dir)))
+        remove_entry(r, dirfd(dir), entry->d_name, depth + 1);
     return 0;
 }
 

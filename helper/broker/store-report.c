@@ -43,7 +43,6 @@ int report_file(struct report *report, const char *path, uint64_t bytes)
         append(report->files, TAKE_PTR(entry)) < 0)
         return -ENOMEM;
     report->names_size += size;
-    report->n_files++;
     report->bytes += bytes;
     return 0;
 }
@@ -68,10 +67,8 @@ int report_skipped(struct report *report, const char *path, const char *reason)
 
 static int by_name(const void *a, const void *b)
 {
-    json_object *const *left = a, *const *right = b;
-
-    return strcmp(json_object_get_string(json_object_object_get(*left, "name")),
-                  json_object_get_string(json_object_object_get(*right, "name")));
+    return strcmp(json_get_string(*(json_object *const *)a, "name"),
+                  json_get_string(*(json_object *const *)b, "name"));
 }
 
 int report_finish(struct report *report, json_object **ret)

@@ -1,6 +1,6 @@
 /* The broker's side of the store, see store.h. */
 #include "broker/store.h"
-#include "broker/store-id.h"
+#include "broker/run-id.h"
 #include "broker/store-process.h"
 #include "broker/store-protocol.h"
 #include "common/escape.h"
@@ -27,7 +27,6 @@ struct store {
 };
 
 struct store_job {
-    struct store *store;
     int sock;
     sd_event_source *source;
     bool can_publish; /* collected, and nothing after that yet */
@@ -85,8 +84,7 @@ int store_fork(const char *state_directory, struct store **ret)
     return 0;
 }
 
-/* The store never speaks on the main socket, so this is its end. Without it no run can be finished.
- */
+/* The store never speaks on the main socket, so this is its end. */
 static int on_store_gone(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
     struct store *store = userdata;
@@ -204,7 +202,6 @@ static int start(struct store *store, enum store_operation operation, uid_t uid,
     if (!job)
         return -ENOMEM;
     job->sock = -1;
-    job->store = store;
     job->can_publish = operation == STORE_COLLECT;
     job->done = done;
     job->userdata = userdata;

@@ -6,8 +6,7 @@
  * Layout below the state directory (/var/lib/sbxctl):
  *   index/           sbxctl 0700, see index.h
  *   staging/<id>/    sbxctl 0700, made and filled by the broker: script, stdout, stderr, run.json
- *   users/<uid>/     the caller's, 0700;  users/<uid>/<id>/ is a published run, all of it the
- * caller's */
+ *   users/<uid>/     the caller's, 0700; users/<uid>/<id>/ is a published run, all the caller's */
 #pragma once
 
 #include <stdint.h>
@@ -52,10 +51,10 @@ int store_fork(const char *state_directory, struct store **ret);
 int store_attach(struct store *store, sd_event *event);
 struct store *store_free(struct store *store);
 
-/* Collects a finished workspace into staging/<id>/files. The result: { "files": [{"name",
- * "bytes"}], "skipped":
- * [{"name", "reason"}], "bytes": N }, names escaped for display. The job is then waiting for
- * store_publish() or store_job_free(). */
+/* Collects a finished workspace into staging/<id>/files. The result, names escaped for display:
+ *   { "files": [{"name", "bytes"}], "skipped": [{"name", "reason"}], "bytes": N }
+ * The job is then waiting for store_publish() or store_job_free(). Returns, as all that start a
+ * step do, 0 or a negative errno; then @done is not called. */
 int store_collect(struct store *store, const struct store_collect *request, store_fn done,
                   void *userdata, struct store_job **ret);
 /* Gives staging/<id> to the caller and renames it to users/<uid>/<id>. */

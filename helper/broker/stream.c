@@ -76,9 +76,11 @@ static void keep(struct stream *stream, const char *data, size_t size)
         ssize_t n = write(stream->options.kept, data + done, size - done);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            break; /* disk full: the rest is counted and passed on, and the result says "truncated"
-                    */
+        if (n <= 0) {
+            /* Disk full: from here on it is counted and passed on; the result says "truncated". */
+            stream->options.kept_max = stream->kept + done;
+            break;
+        }
         done += (size_t)n;
     }
     stream->kept += done;

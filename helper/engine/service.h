@@ -3,13 +3,10 @@
  * tidying up, and ends when there was nothing to do for a while. Used by the main() of each engine;
  * knows no protocol.
  *
- *     for (;;) {
- *         int r = engine_service_wait(&service, &event);
- *         ... in the service's own process: ENGINE_SERVICE_DONE; in forked processes, which must
- * end by _exit(): ENGINE_SERVICE_CONNECTION and ENGINE_SERVICE_LOST ...
- *     }
- *
- * A forked process dies with the service (PR_SET_PDEATHSIG). */
+ * engine_service_wait() is called in a loop. It returns in the service's own process with
+ * ENGINE_SERVICE_DONE, and in forked ones, which must end by _exit(), with
+ * ENGINE_SERVICE_CONNECTION or ENGINE_SERVICE_LOST. These die with the service
+ * (PR_SET_PDEATHSIG). */
 #pragma once
 
 #include <stddef.h>
@@ -36,8 +33,7 @@ struct engine_service {
 
 enum engine_service_event_type {
     ENGINE_SERVICE_DONE,       /* idle, or told to stop: exit */
-    ENGINE_SERVICE_CONNECTION, /* serve .sock, then _exit(0); any other end is ENGINE_SERVICE_LOST
-                                */
+    ENGINE_SERVICE_CONNECTION, /* serve .sock, then _exit(0); any other end is a LOST */
     ENGINE_SERVICE_LOST,       /* clean up what connection .connection left behind, then _exit(0) */
 };
 

@@ -1,5 +1,4 @@
-/* sbxctl-launch's entry, apart from launch.c so that the tests can have a workspace of their own.
- */
+/* sbxctl-launch's entry, apart from launch.c so that tests can have a workspace of their own. */
 #include "launch.h"
 
 int main(int argc, char *argv[])

@@ -16,14 +16,13 @@
 
 #define LAUNCH_PROTOCOL_VERSION 1
 
-/* Bytes of one packet at most: the strings of a GO (argv, environment, directory) and its header.
- */
+/* Bytes of one packet at most: the strings of a GO (argv, environment, directory), its header. */
 #define LAUNCH_STRINGS_MAX (32 * 1024)
 #define LAUNCH_PACKET_MAX (LAUNCH_STRINGS_MAX + 256)
 /* Strings of one GO at most. */
 #define LAUNCH_ARGV_MAX 512
 #define LAUNCH_ENV_MAX 256
-/* A put's name: a relative path without empty, "." and ".." components. */
+/* Bytes of a put's name at most: a plain path, as common/file.h has it. */
 #define LAUNCH_NAME_MAX 1024
 
 enum launch_type {
@@ -89,8 +88,7 @@ struct launch_exited {
     struct launch_header header;
     uint32_t kind; /* enum launch_exit_kind */
     int32_t value;
-    uint64_t cpu_usec; /* user and system time of the program and what it waited for */
-    uint32_t
-        leftovers; /* processes that outlived the program and were killed (PID namespace only) */
+    uint64_t cpu_usec;  /* user and system time of the program and what it waited for */
+    uint32_t leftovers; /* killed, since they outlived the program (PID namespace only) */
     uint32_t reserved;
 };

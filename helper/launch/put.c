@@ -3,77 +3,38 @@
 #include "launch.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/file.h"
+
 static char buffer[128 * 1024];
 
-/* Copies the path's next component to @component and returns what follows it, or NULL if it is not
- * a good one. */
-static const char *next_component(const char *path, char component[LAUNCH_NAME_MAX + 1])
-{
-    size_t n = strcspn(path, "/");
-
-    if (n == 0 || n > LAUNCH_NAME_MAX)
-        return NULL;
-    memcpy(component, path, n);
-    component[n] = '\0';
-    if (strcmp(component, ".") == 0 || strcmp(component, "..") == 0)
-        return NULL;
-    return path + n;
-}
-
-static bool name_is_valid(const char *name)
-{
-    char component[LAUNCH_NAME_MAX + 1];
-
-    if (strlen(name) > LAUNCH_NAME_MAX)
-        return false;
-    for (;;) {
-        name = next_component(name, component);
-        if (!name)
-            return false;
-        if (*name == '\0')
-            return true;
-        name++;
-    }
-}
-
 /* Walks to the folder of @name, making what is missing. Returns its fd, with the last component in
- * @leaf. */
-static int open_parent(int workspace, const char *name, char leaf[LAUNCH_NAME_MAX + 1])
+ * @ret_leaf, borrowed from @name; or a negative errno. */
+static int open_parent(int workspace, const char *name, const char **ret_leaf)
 {
     _cleanup_close_ int dir = fcntl(workspace, F_DUPFD_CLOEXEC, 0);
+    const char *slash;
 
     if (dir < 0)
         return -errno;
-    for (;;) {
-        name = next_component(name, leaf);
-        if (!name)
-            return -EINVAL;
-        if (*name == '\0')
-            return TAKE_FD(dir);
-        if (mkdirat(dir, leaf, 0755) < 0 && errno != EEXIST)
+    for (; (slash = strchr(name, '/')); name = slash + 1) {
+        char folder[NAME_MAX + 1] = "";
+
+        /* It fits: no component of a plain path is longer. */
+        memcpy(folder, name, (size_t)(slash - name));
+        if (mkdirat(dir, folder, 0755) < 0 && errno != EEXIST)
             return -errno;
-        int next = openat(dir, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int next = openat(dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (next < 0)
             return -errno;
         close(dir);
         dir = next;
-        name++;
     }
-}
-
-static int write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0)
-            return -errno;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    *ret_leaf = name;
+    return TAKE_FD(dir);
 }
 
 static int copy(int source, int target, uint64_t size)
@@ -133,11 +94,11 @@ static int fill(int file, mode_t mode, int source, uint64_t size, struct launch_
 int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t size,
              struct launch_put_done *done)
 {
-    char leaf[LAUNCH_NAME_MAX + 1];
+    const char *leaf;
 
-    if (!name_is_valid(name) || size > INT64_MAX)
+    if (!path_is_plain(name) || strlen(name) > LAUNCH_NAME_MAX || size > INT64_MAX)
         return -EINVAL;
-    _cleanup_close_ int dir = open_parent(workspace, name, leaf);
+    _cleanup_close_ int dir = open_parent(workspace, name, &leaf);
     if (dir < 0)
         return dir;
     _cleanup_close_ int file =

@@ -2,9 +2,11 @@
  * since 0xff is in no valid message, it and the byte after it do something instead, see step(). The
  * loop runs until it is idle after each step, the server must survive, and no descriptor may be
  * left at the end. */
+#include "common/foreign.h"
 #include "common/varlink.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,6 +210,8 @@ static unsigned count_fds(void)
     unsigned n = 0;
 
     check(d != NULL);
+    while (foreign_pending() > 0)
+        poll(NULL, 0, 1);
     while (readdir(d))
         n++;
     closedir(d);

@@ -66,3 +66,18 @@ static inline const char *read_file(const char *path)
         fclose(to);                       \
         read_file("printed");             \
     })
+
+/* What @command says on standard error, read from a file. */
+#define SAID(command)                                                           \
+    ({                                                                          \
+        int _own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);                    \
+        int _to = open("said", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); \
+        assert_true(_own >= 0 && _to >= 0);                                     \
+        assert_int_equal(dup2(_to, STDERR_FILENO), STDERR_FILENO);              \
+        command;                                                                \
+        fflush(stderr);                                                         \
+        assert_int_equal(dup2(_own, STDERR_FILENO), STDERR_FILENO);             \
+        close(_own);                                                            \
+        close(_to);                                                             \
+        read_file("said");                                                      \
+    })

@@ -151,6 +151,16 @@ static void bytes_become_valid_utf8_for_json(void **state)
     assert_utf8(BYTES("\xed\xa0\x80"), "\ufffd");
 }
 
+static void valid_utf8_is_told_from_other_bytes(void **state)
+{
+    assert_true(utf8_is_valid(""));
+    assert_true(utf8_is_valid("a\n\xc3\xbc\xf0\x9f\x98\x80\xef\xbf\xbd"));
+    assert_false(utf8_is_valid("\xff"));
+    assert_false(utf8_is_valid("a\xe2\x82"));
+    assert_false(utf8_is_valid("\xed\xa0\x80"));
+    assert_false(utf8_is_valid("\xc0\xafz"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +171,7 @@ int main(void)
         cmocka_unit_test(escaping_can_be_undone),
         cmocka_unit_test(what_is_no_escaped_text_is_not_undone),
         cmocka_unit_test(bytes_become_valid_utf8_for_json),
+        cmocka_unit_test(valid_utf8_is_told_from_other_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,6 +458,7 @@ static void members_are_added_or_left_out(void **state)
     assert_int_equal(json_add_uint64(o, "unlimited", UINT64_MAX), 0);
     assert_int_equal(json_add_bool(o, "yes", true), 0);
     assert_int_equal(json_add(o, "broken", NULL), -ENOMEM);
+    assert_int_equal(json_add_bool(NULL, "yes", true), -ENOMEM);
     assert_string_equal(json_text(o, &size),
                         "{\"path\":\"/a/b\\u001b\",\"n\":9223372036854775807,\"yes\":true}");
     assert_int_equal(size, strlen(json_text(o, &size)));

@@ -21,6 +21,7 @@ static struct facts ended_well(void)
 {
     return (struct facts){
         .limits = &limits,
+        .defaults = &limits,
         .ceiling = &ceiling,
         .interpreter = "python3",
         .have_exited = true,
@@ -103,7 +104,8 @@ static void our_clock_wins_over_what_the_program_said_afterwards(void **state)
     assert_int_equal(outcome.status, RUN_TIMED_OUT);
     assert_non_null(strstr(outcome.reason, "60 s"));
     assert_non_null(strstr(outcome.reason, "1.5 s"));
-    assert_string_equal(outcome.hint, "Ask for more time with --timeout 120s.");
+    assert_string_equal(outcome.hint,
+                        "Ask for more time with --timeout 120s, which needs an approval.");
 }
 
 static void at_the_ceiling_no_hint_asks_for_more(void **state)

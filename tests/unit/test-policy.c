@@ -278,10 +278,29 @@ static void fault_31_arguments_that_look_like_options_stay_behind_the_script(voi
     plan_release(&plan);
 }
 
+static void fault_65_engine_name_cannot_leave_its_directory(void **state)
+{
+    static const char *const bad[] = {
+        "../../../dev/shm/e", "/tmp/e", ".", "..", "", "a/b", "A\n"
+    };
+    struct plan plan;
+    struct refusal refusal;
+
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+        request.engine = (char *)bad[i];
+        assert_int_equal(policy_apply(&config, &request, &plan, &refusal), -EPERM);
+        assert_string_equal(refusal.field, "engine");
+    }
+    request.engine = "docker-2";
+    assert_int_equal(policy_apply(&config, &request, &plan, &refusal), 0);
+    plan_release(&plan);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(fault_65_engine_name_cannot_leave_its_directory),
         TEST(nothing_asked_for_gives_the_defaults_and_needs_only_run),
         TEST(each_step_above_the_defaults_needs_its_approval),
         TEST(above_the_ceiling_names_field_request_and_ceiling),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 
 #define ROOT "/sys/fs/cgroup"
 
@@ -47,13 +48,9 @@ static bool read_file(const char *hierarchy, const char *cgroup, const char *fil
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    /* The kernel gives a page at a time. */
-    size_t used = 0;
-    ssize_t n;
-    while ((n = read(fd, buffer + used, size - 1 - used)) > 0)
-        used += (size_t)n;
-    buffer[used] = '\0';
-    return n == 0;
+    ssize_t n = pread_full(fd, buffer, size - 1, 0);
+    buffer[n < 0 ? 0 : n] = '\0';
+    return n >= 0;
 }
 
 /* The value behind "key " at the beginning of a line, or NULL. */

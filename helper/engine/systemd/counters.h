@@ -9,6 +9,5 @@ struct counters {
     uint64_t oom_kills, cpu_usec, memory_peak_bytes, processes;
 };
 
-/* Reads the counters of the control group @cgroup ("/a/b", as PID 1 names it), which may be gone.
- */
+/* Reads the counters of the control group @cgroup ("/a/b" as PID 1 has it), which may be gone. */
 void counters_read(const char *cgroup, struct counters *ret);

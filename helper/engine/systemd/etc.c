@@ -1,7 +1,6 @@
 /* Copies of /etc for the sandboxes, see etc.h. */
 #include "etc.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "common/directory.h"
 #include "config-paths.h"
 #include "runtime.h"
 
@@ -119,25 +119,15 @@ static int copy_file(int source, int to, const char *name, off_t size)
     return 0;
 }
 
-static void closedirp(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 /* Copies the entries of @source, which it takes, into the directory @target. */
 static int copy_entries(int source, int target, unsigned depth)
 {
-    _cleanup_(closedirp) DIR *dir = fdopendir(source);
+    _cleanup_closedir_ DIR *dir = directory_take(source);
     struct dirent *entry;
 
-    if (!dir) {
-        close_fd(source);
+    if (!dir)
         return -errno;
-    }
-    while ((entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+    while ((entry = directory_next(dir))) {
         int r = copy_entry(source, target, entry->d_name, depth);
         if (r < 0)
             return r;

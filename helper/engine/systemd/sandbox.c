@@ -2,26 +2,24 @@
 #include "sandbox.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <systemd/sd-daemon.h>
 
 #include "account.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "counters.h"
 #include "engine/protocol.h"
 #include "etc.h"
 #include "launch/protocol.h"
 #include "unit.h"
 
-#define SECOND 1000000ULL /* all times are in microseconds of CLOCK_MONOTONIC */
-#define READY_TIMEOUT (20 * SECOND)
-#define GONE_TIMEOUT (5 * SECOND)
+#define READY_TIMEOUT_SEC 20
+#define GONE_TIMEOUT_SEC 5
 
 struct sandbox {
     int broker;
@@ -47,21 +45,7 @@ enum outcome {
 
 static uint64_t now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec / 1000;
-}
-
-static int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline)
-{
-    uint64_t t = now(), left = deadline > t ? deadline - t : 0;
-    struct timespec timeout = {
-        .tv_sec = (time_t)(left / SECOND),
-        .tv_nsec = (long)(left % SECOND) * 1000,
-    };
-    int r = ppoll(fds, n, &timeout, NULL);
-    return r < 0 ? -errno : r;
+    return clock_usec(CLOCK_MONOTONIC);
 }
 
 /* Tells the broker, in a sentence for the user, why there is no sandbox. */
@@ -202,7 +186,7 @@ static enum outcome receive_ready(const struct sandbox *s, struct launch_ready *
 static enum outcome await_ready(const struct sandbox *s, struct launch_ready *ret,
                                 int *ret_workspace)
 {
-    uint64_t deadline = now() + READY_TIMEOUT, grace;
+    uint64_t deadline = now() + READY_TIMEOUT_SEC * USEC_PER_SEC, grace;
 
     for (;;) {
         struct pollfd fds[] = {
@@ -259,9 +243,8 @@ static void send_not_ready(const struct sandbox *s)
         usleep(10000);
     }
     send_error(
-        s,
-        "The sandbox did not get ready in %llu s. The machine may be overloaded; try again later.",
-        READY_TIMEOUT / SECOND);
+        s, "The sandbox did not get ready in %d s. The machine may be overloaded; try again later.",
+        READY_TIMEOUT_SEC);
 }
 
 /* Hands the workspace and the control socket to the broker. From here on it speaks to the launcher
@@ -384,7 +367,7 @@ static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
 /* Makes sure that the unit is gone; the broker has its answer already. Returns 0 or -ETIMEDOUT. */
 static int await_gone(const struct sandbox *s)
 {
-    uint64_t deadline = now() + GONE_TIMEOUT;
+    uint64_t deadline = now() + GONE_TIMEOUT_SEC * USEC_PER_SEC;
     struct unit_state state;
 
     for (unsigned pause = 2000; now() < deadline; pause = pause < 100000 ? pause * 2 : pause) {
@@ -392,8 +375,8 @@ static int await_gone(const struct sandbox *s)
             return 0;
         usleep(pause);
     }
-    fprintf(stderr, SD_ERR "%s is still there %llu s after it was killed.\n", s->unit,
-            GONE_TIMEOUT / SECOND);
+    fprintf(stderr, SD_ERR "%s is still there %d s after it was killed.\n", s->unit,
+            GONE_TIMEOUT_SEC);
     unit_stop(s->bus, s->unit);
     return -ETIMEDOUT;
 }

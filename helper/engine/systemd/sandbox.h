@@ -5,8 +5,7 @@
 
 #include <stdint.h>
 
-/* Serves the connection until its end; owns and closes @sock. No sandbox is left, however this
- * returns.
- * @connection is noted in the unit's description, @systemd is PID 1's version. Returns 0, or a
+/* Serves the connection until its end; owns and closes @sock. The number @connection is noted in
+ * the unit's description, @systemd is PID 1's version. Returns 0, and no sandbox is left, or a
  * negative errno if something may be left for the sweep. */
 int sandbox_serve(int sock, uint64_t connection, unsigned systemd);

@@ -88,13 +88,22 @@ static int add_tables(sd_bus_message *m)
     return r;
 }
 
+/* Their /run, fresh as it is, could be written by everybody, without a limit; and their /sys is the
+ * machine's, with the names of its network interfaces. */
+static int add_for_older(sd_bus_message *m)
+{
+    int r = sd_bus_message_append(m, "(sv)", "TemporaryFileSystem", "a(ss)", 1, "/run",
+                                  "ro,size=64k,mode=0755");
+    return r < 0 ? r
+                 : sd_bus_message_append(m, "(sv)", "InaccessiblePaths", "as", 2,
+                                         "-+/sys/class/net", "-+/sys/devices/virtual/net");
+}
+
 /* What older versions do not know they would refuse. */
 static int add_by_version(sd_bus_message *m, unsigned systemd)
 {
-    /* Their /run, fresh as it is, could be written by everybody, without a limit. */
     if (systemd < 257)
-        return sd_bus_message_append(m, "(sv)", "TemporaryFileSystem", "a(ss)", 1, "/run",
-                                     "ro,size=64k,mode=0755");
+        return add_for_older(m);
     /* The launcher becomes PID 1: it can be neither seen nor stopped by the program, and reaps. */
     int r = sd_bus_message_append(m, "(sv)", "PrivatePIDs", "s", "yes");
     /* No way to the journal. Before 257 a private /run had none. */

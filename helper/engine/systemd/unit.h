@@ -50,14 +50,15 @@ struct unit_state {
     bool active;         /* has, or may have, processes */
     char result[32];     /* "success", "exit-code", "signal", "timeout", "oom-kill", ... */
     int32_t exit_status; /* of the launcher, or the failed step of systemd's (systemd.exec(5)) */
-    uint64_t cpu_nsec,
-        memory_peak; /* as PID 1 remembers them (cgroup v2); UINT64_MAX: it does not */
+    /* As PID 1 remembers them (cgroup v2); UINT64_MAX: it does not. */
+    uint64_t cpu_nsec, memory_peak;
 };
+/* Returns 0 or a negative errno. */
 int unit_get_state(sd_bus *bus, const char *name, struct unit_state *ret);
 
 #define UNIT_CGROUP_MAX 256
 /* The path of the unit's control group below the hierarchy's root; empty if it has none (any more).
- */
+ * Returns 0 or a negative errno. */
 int unit_get_cgroup(sd_bus *bus, const char *name, char ret[UNIT_CGROUP_MAX]);
 
 /* Ends every unit of ours that the connection @connection of this service started, or all if it is

@@ -1,0 +1,118 @@
+/* Closing of descriptors whose owner lets the closer wait. A TCP socket that lingers stands for a
+ * FUSE file: its close(2) waits until the peer has taken what was sent, or is gone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "common/cleanup.h"
+#include "common/foreign.h"
+
+#define MANY (FOREIGN_USER_MAX + 1)
+
+struct pair {
+    int lingering, peer;
+};
+
+static struct pair make_pair(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+    socklen_t size = sizeof(address);
+    _cleanup_close_ int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pair pair = { .lingering = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    static const char block[65536];
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(connect(pair.lingering, (struct sockaddr *)&address, size), 0);
+    pair.peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(pair.peer >= 0);
+    /* Fill both buffers, so that there is something to linger for. */
+    for (struct pollfd writable = { .fd = pair.lingering, .events = POLLOUT };
+         poll(&writable, 1, 200) == 1;)
+        while (send(pair.lingering, block, sizeof(block), MSG_DONTWAIT) > 0)
+            ;
+    assert_int_equal(setsockopt(pair.lingering, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    return pair;
+}
+
+static size_t threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    size_t n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n - 2;
+}
+
+static void wait_for_threads(size_t n)
+{
+    for (int i = 0; i < 1000 && threads() != n; i++)
+        poll(NULL, 0, 10);
+    assert_int_equal(threads(), n);
+}
+
+static void fault_54_a_close_that_waits_holds_up_nobody(void **state)
+{
+    struct pair pair = make_pair();
+
+    foreign_close(pair.lingering, 1000);
+    /* We are here, and somebody else waits. */
+    assert_int_equal(threads(), 2);
+    assert_false(foreign_overdue(1000));
+    close(pair.peer);
+    wait_for_threads(1);
+}
+
+static void fault_09_who_has_too_many_waiting_gets_no_more_in(void **state)
+{
+    struct pair pairs[MANY];
+
+    for (size_t i = 0; i < MANY; i++)
+        pairs[i] = make_pair();
+    for (size_t i = 0; i < MANY; i++) {
+        assert_false(foreign_overdue(1000));
+        foreign_close(pairs[i].lingering, 1000);
+    }
+    assert_true(foreign_overdue(1000));
+    assert_false(foreign_overdue(1001));
+    for (size_t i = 0; i < MANY; i++)
+        close(pairs[i].peer);
+    wait_for_threads(1);
+    assert_false(foreign_overdue(1000));
+}
+
+static void memfd_is_closed_at_once(void **state)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    foreign_close(fd, 1000);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    foreign_close(-1, 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fault_54_a_close_that_waits_holds_up_nobody),
+        cmocka_unit_test(fault_09_who_has_too_many_waiting_gets_no_more_in),
+        cmocka_unit_test(memfd_is_closed_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
