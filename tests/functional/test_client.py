@@ -288,6 +288,50 @@ def test_what_the_caller_cannot_read_is_not_passed_on(machine):
     assert "/etc/shadow: Permission denied" in result.errors
 
 
+def make_file(machine, path, size):
+    fill = f"open({path!r}, 'wb').write(b'x' * {size})"
+    machine.run(["python3", "-c", fill], "alice", check=True)
+
+
+def test_large_input_arrives_whole(machine):
+    path = machine.directory() + "/large"
+    make_file(machine, path, 150_000_000)
+    result = run(
+        machine,
+        "d = open('large', 'rb').read(); print(len(d), d.count(b'x'))",
+        "--file",
+        path,
+    )
+    assert (result.status, result.text) == (0, "150000000 150000000\n"), result
+
+
+def test_too_much_input_is_refused_at_once_with_the_file_that_is_too_much(machine):
+    d = machine.directory()
+    for name, size in ("a", "200M"), ("b", "100M"), ("c", "1M"):
+        machine.run(["truncate", "-s", size, f"{d}/{name}"], "alice", check=True)
+    started = time.monotonic()
+    result = run(machine, "pass", "--file", f"{d}:d")
+    assert time.monotonic() - started < 5 * machine.patience
+    assert result.status == 125
+    assert f"up to {d}/b, is 300 MiB, and at most 256 MiB is allowed" in result.errors, result
+    refusal = only_json(run(machine, "pass", "--json", "--dry-run", "--file", d))
+    assert refusal["error"] == "io.sbxctl.Client.Failed"
+    assert "256 MiB" in refusal["reason"] and "InputSize=" in refusal["hint"]
+
+
+def test_input_without_a_size_arrives_whole(machine):
+    result = run(machine, "print(open('status').readline())", "--file", "/proc/self/status")
+    assert result.text == "Name:\tsbxctl\n\n", result
+
+
+def test_dry_run_lists_files_with_their_sizes(machine):
+    path = machine.directory() + "/data"
+    make_file(machine, path, 2048)
+    result = run(machine, "pass", "--dry-run", "--file", path, "--file", f"{path}:in/other")
+    assert result.status == 0, result
+    assert "data, 2 KiB\n" in result.text and "in/other, 2 KiB\n" in result.text
+
+
 def test_variables_are_passed_by_name_or_value(machine):
     result = machine.run(
         [
