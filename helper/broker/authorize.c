@@ -1,8 +1,10 @@
 /* The authorization table, see authorize.h. */
 #include "broker/authorize.h"
 
+#include "common/escape.h"
 #include "common/quantity.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,4 +58,30 @@ void authorize_describe(enum approval approval, const struct limits *limits,
     else
         snprintf(buffer, size, "%g CPUs, above the default of %g",
                  (double)limits->cpu_percent / 100, (double)defaults->cpu_percent / 100);
+}
+
+int authorize_ask(struct polkit *polkit, const struct peer *peer, enum approval approval,
+                  const struct request *request, const struct plan *plan, polkit_fn done,
+                  void *userdata, struct polkit_check **ret)
+{
+    _cleanup_free_ char *script =
+        escape_text(request->script_name, strlen(request->script_name), 80);
+    char memory[24], cpus[24], timeout[24];
+    const struct polkit_detail details[] = {
+        { "network", plan->limits.network ? "internet" : "none" },
+        { "memory", memory },
+        { "cpus", cpus },
+        { "timeout", timeout },
+        { "engine", plan->engine },
+        { "script", script },
+        { "sha256", request->script_sha256 },
+    };
+
+    if (!script)
+        return -ENOMEM;
+    snprintf(memory, sizeof(memory), "%" PRIu64, plan->limits.memory_bytes);
+    snprintf(cpus, sizeof(cpus), "%" PRIu64, plan->limits.cpu_percent);
+    snprintf(timeout, sizeof(timeout), "%" PRIu64, plan->limits.timeout_usec / 1000000);
+    return polkit_ask(polkit, peer, authorize_action(approval), details, ELEMENTS(details), done,
+                      userdata, ret);
 }

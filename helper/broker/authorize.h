@@ -3,6 +3,7 @@
 #pragma once
 
 #include "broker/policy.h"
+#include "broker/polkit.h"
 
 enum authorize_rule {
     AUTHORIZE_REFUSE,   /* no row */
@@ -18,6 +19,13 @@ enum authorize_rule authorize_method(const char *method);
  * MiB". */
 void authorize_describe(enum approval approval, const struct limits *limits,
                         const struct limits *defaults, char *buffer, size_t size);
+
+/* Asks polkit for one approval, with what the run asks for as details: network, memory (bytes),
+ * cpus (percent of one), timeout (seconds), engine, script (its name, escaped) and sha256.
+ * Administrators write rules on them. As polkit_ask(). */
+int authorize_ask(struct polkit *polkit, const struct peer *peer, enum approval approval,
+                  const struct request *request, const struct plan *plan, polkit_fn done,
+                  void *userdata, struct polkit_check **ret);
 
 /* The polkit action of one approval. */
 const char *authorize_action(enum approval approval);

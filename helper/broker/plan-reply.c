@@ -116,8 +116,8 @@ static void ask_next(struct dry_run *dry)
     }
     dry->current = (enum approval)(open & -open);
     dry->asked |= dry->current;
-    if (polkit_ask(dry->manager->polkit, varlink_call_peer(dry->call),
-                   authorize_action(dry->current), NULL, 0, on_answer, dry, &dry->check) < 0)
+    if (authorize_ask(dry->manager->polkit, varlink_call_peer(dry->call), dry->current,
+                      &dry->request, &dry->plan, on_answer, dry, &dry->check) < 0)
         on_answer(POLKIT_UNAVAILABLE, dry);
 }
 

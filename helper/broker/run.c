@@ -253,26 +253,13 @@ static void on_authorized(enum polkit_answer answer, void *userdata)
  * that is not a yes ends it. */
 static void authorize_next(struct run *run)
 {
-    char memory[24], cpus[24], timeout[24];
-    const struct polkit_detail details[] = {
-        { "network", run->plan.limits.network ? "internet" : "none" },
-        { "memory", memory },
-        { "cpus", cpus },
-        { "timeout", timeout },
-        { "engine", run->plan.engine },
-        { "sha256", run->request.script_sha256 },
-    };
-
     if (run->plan.approvals == 0) {
         enqueue(run);
         return;
     }
     run->asked = (enum approval)(run->plan.approvals & -run->plan.approvals);
-    snprintf(memory, sizeof(memory), "%" PRIu64, run->plan.limits.memory_bytes);
-    snprintf(cpus, sizeof(cpus), "%" PRIu64, run->plan.limits.cpu_percent);
-    snprintf(timeout, sizeof(timeout), "%" PRIu64, run->plan.limits.timeout_usec / 1000000);
-    if (polkit_ask(run->manager->polkit, varlink_call_peer(run->call), authorize_action(run->asked),
-                   details, ELEMENTS(details), on_authorized, run, &run->check) < 0)
+    if (authorize_ask(run->manager->polkit, varlink_call_peer(run->call), run->asked, &run->request,
+                      &run->plan, on_authorized, run, &run->check) < 0)
         on_authorized(POLKIT_UNAVAILABLE, run);
 }
 

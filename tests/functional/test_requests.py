@@ -1,0 +1,171 @@
+"""What the helper takes from a caller, and what it refuses, seen by a plain varlink client."""
+
+import json
+
+CLIENT = """
+import array, json, os, socket, sys
+request = json.loads(sys.argv[1])
+fds = []
+for kind in request.pop("fds", []):
+    if kind == "memfd" or kind == "unsealed":
+        fd = os.memfd_create("input", os.MFD_ALLOW_SEALING)
+        os.write(fd, b"content")
+        if kind == "memfd":
+            import fcntl
+            fcntl.fcntl(fd, 1033, 1 | 2 | 4 | 8)  # F_ADD_SEALS: seal, shrink, grow, write
+    elif kind == "pipe":
+        fd = os.pipe()[0]
+    else:
+        fd = os.open(kind, os.O_RDONLY)
+    fds.append(fd)
+link = socket.socket(socket.AF_UNIX)
+link.connect("/run/sbxctl/io.sbxctl.Sandbox")
+control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+link.sendmsg([json.dumps(request).encode() + b"\\0"], control)
+buffer = b""
+while not buffer.endswith(b"\\0"):
+    data = link.recv(1 << 20)
+    if not data:
+        break
+    buffer += data
+print(buffer.rstrip(b"\\0").decode())
+"""
+
+
+def call(machine, method, parameters=None, fds=(), user="alice"):
+    request = {"method": f"io.sbxctl.Sandbox.{method}", "parameters": parameters or {}, "fds": fds}
+    done = machine.run(["python3", "-c", CLIENT, json.dumps(request)], user=user, check=True)
+    return json.loads(done.text)
+
+
+def run(machine, fds=(), **parameters):
+    return call(machine, "Run", {"script": "print(4)", "language": "python", **parameters}, fds)
+
+
+def rejected(answer, field, word=""):
+    assert answer["error"] == "io.sbxctl.Sandbox.Rejected", answer
+    assert answer["parameters"]["field"] == field and word in answer["parameters"]["reason"], answer
+
+
+def test_a_sealed_memfd_is_an_input(machine):
+    answer = run(
+        machine, ["memfd"], script="print(open('in').read())", inputs=[{"name": "in", "fd": 0}]
+    )
+    assert answer["parameters"]["result"]["stdout"]["text"] == "content\n"
+
+
+def test_fault_32_nothing_but_a_sealed_memfd_is_an_input_or_a_script(machine):
+    path = machine.script("content", name="file")
+    for kind in ("unsealed", "pipe", path, "/", "/dev/null", "/proc/self/mem"):
+        rejected(run(machine, [kind], inputs=[{"name": "in", "fd": 0}]), "inputs", "memfd")
+        answer = call(machine, "Run", {"scriptFd": 0, "language": "python"}, [kind])
+        rejected(answer, "scriptFd", "memfd")
+
+
+def test_fault_27_descriptor_indices_outside_the_message_are_refused(machine):
+    for index in (1, 252, 1 << 32, -1, 0.5, "0", None):
+        answer = run(machine, ["memfd"], inputs=[{"name": "in", "fd": index}])
+        assert answer["error"] in (
+            "org.varlink.service.InvalidParameter", "io.sbxctl.Sandbox.Rejected",
+        ), (index, answer)
+    twice = [{"name": "a", "fd": 0}, {"name": "b", "fd": 0}]
+    assert run(machine, ["memfd"], inputs=twice)["error"] == "org.varlink.service.InvalidParameter"
+
+
+def test_fault_04_an_identity_in_the_parameters_is_no_parameter(machine):
+    for name in ("uid", "user", "pid", "sender", "owner"):
+        answer = run(machine, **{name: 0})
+        assert answer["error"] == "org.varlink.service.InvalidParameter"
+        assert answer["parameters"]["parameter"] == name
+
+
+def test_fault_65_an_engine_is_a_name_and_not_a_path(machine):
+    for name in ("../../../dev/shm/e", "/run/docker.sock", "..", ".", "", "a/b", "SYSTEMD"):
+        rejected(run(machine, engine=name), "engine")
+
+
+def test_base64_is_taken_as_it_is_written_or_not_at_all(machine):
+    good = {"": "", "YQ==": "a", "YWI=": "ab", "YWJj": "abc"}
+    for text, content in good.items():
+        answer = run(machine, script="print(repr(open('in').read()))",
+                     inputs=[{"name": "in", "contentBase64": text}])
+        assert answer["parameters"]["result"]["stdout"]["text"] == repr(content) + "\n"
+    for text in ("YQ", "Y===", "====", "AA=A", "YQ==\n", " YQ==", "YQ=\n", "!!!!"):
+        rejected(run(machine, inputs=[{"name": "in", "contentBase64": text}]), "inputs", "base64")
+
+
+def test_names_that_leave_the_workspace_are_rejected(machine):
+    for name in ("../x", "/etc/x", "a/../b", "a//b", "a/", ".", "x" * 256):
+        answer = run(machine, inputs=[{"name": name, "content": ""}])
+        rejected(answer, "inputs")
+    rejected(run(machine, scriptName="a/b"), "scriptName")
+    twice = [{"name": "a", "content": ""}, {"name": "a", "content": ""}]
+    rejected(run(machine, inputs=twice), "inputs", "'a'")
+
+
+def test_a_file_in_the_place_of_a_folder_is_rejected_with_its_name(machine):
+    answer = run(machine, inputs=[{"name": "a", "content": ""}, {"name": "a/b", "content": ""}])
+    rejected(answer, "inputs", "'a/b'")
+
+
+def test_what_is_rejected_is_recorded(machine):
+    rejected(run(machine, engine="nowhere"), "engine")
+    entry = machine.journal("SBXCTL_FIELD=engine", "_SYSTEMD_UNIT=sbxctl-helper.service")[-1]
+    assert entry["SBXCTL_UID"] == "1000" and "nowhere" in entry["SBXCTL_REASON"]
+
+
+def test_a_result_too_long_for_the_index_is_still_final(machine):
+    script = """
+import sys
+for stream in (sys.stdout, sys.stderr):
+    stream.write("\\x01" * (1 << 16))
+for i in range(900):
+    open(f"{i:03}" + "\\x01" * 60, "w")
+"""
+    answer = run(machine, script=script)
+    run_id = answer["parameters"]["result"]["id"]
+    kept = call(machine, "Describe", {"id": run_id})["parameters"]["result"]
+    assert kept["status"] == "succeeded" and kept["exitCode"] == 0
+
+
+def test_fault_03_a_foreign_id_and_an_unknown_one_look_the_same(machine):
+    run_id = run(machine)["parameters"]["result"]["id"]
+    for method, more in (("Describe", {}), ("Cancel", {}), ("Remove", {}), ("Read", {"name": "stdout"})):
+        foreign = call(machine, method, {"id": run_id, **more}, user="bob")
+        unknown = call(machine, method, {"id": "0" * 16, **more}, user="bob")
+        assert foreign["error"] == unknown["error"] == "io.sbxctl.Sandbox.NoSuchRun"
+        assert foreign["parameters"] == {"id": run_id}
+    assert call(machine, "Describe", {"id": run_id})["parameters"]["result"]["status"] == "succeeded"
+
+
+def test_read_gives_streams_and_files_and_nothing_else(machine):
+    script = "print('out'); open('a.txt', 'w').write('abc')"
+    run_id = run(machine, script=script)["parameters"]["result"]["id"]
+
+    def read(name, **more):
+        return call(machine, "Read", {"id": run_id, "name": name, **more})
+
+    assert read("stdout")["parameters"] == {"data": "b3V0Cg==", "bytes": 4}
+    assert read("a.txt", offset=1, length=1)["parameters"] == {"data": "Yg==", "bytes": 3}
+    for name in ("b.txt", "../stdout", "../../run.json", "/etc/passwd", "", "."):
+        assert read(name)["error"] == "io.sbxctl.Sandbox.NoSuchFile", name
+
+
+def test_an_administrators_yes_lets_a_run_have_more_and_the_dry_run_says_so(machine):
+    rule = b'polkit.addRule(function(a, s) { if (a.id == "io.sbxctl.run-resources" && a.lookup("memory") == "1073741824") return "yes"; });\n'
+    machine.write("/etc/polkit-1/rules.d/10-test.rules", rule)
+    try:
+        def result():
+            done = machine.sbxctl(["run", "--memory", "1G", "-c", "print(4)"])
+            return done if done.status == 0 else None
+        assert machine.wait_for(result, 10, "the rule to be read").text == "4\n"
+        assert machine.sbxctl(["run", "--memory", "1025M", "-c", "print(4)"]).status == 126
+        for memory, word in (("1G", "yes"), ("1025M", "challenge")):
+            dry = machine.sbxctl(["run", "--dry-run", "--json", "--memory", memory, "-c", "1"])
+            assert json.loads(dry.stdout)["approvals"]["io.sbxctl.run-resources"] == word
+    finally:
+        machine.run(["rm", "/etc/polkit-1/rules.d/10-test.rules"], check=True)
+        machine.wait_for(
+            lambda: machine.sbxctl(["run", "--memory", "1G", "-c", "1"]).status == 126, 10,
+            "the rule to go",
+        )
