@@ -72,7 +72,8 @@ static void hint_memory(const struct facts *facts, struct outcome *outcome)
 
 static void out_of_memory(const struct facts *facts, struct outcome *outcome)
 {
-    char limit[QUANTITY_TEXT], peak[QUANTITY_TEXT];
+    uint64_t files = facts->have_exited ? facts->exited.file_bytes : facts->workspace_used;
+    char limit[QUANTITY_TEXT], peak[QUANTITY_TEXT], in_files[QUANTITY_TEXT];
 
     say(outcome, RUN_OUT_OF_MEMORY, "The program was ended because it needed more memory than %s",
         format_bytes(facts->limits->memory_bytes, limit));
@@ -80,6 +81,11 @@ static void out_of_memory(const struct facts *facts, struct outcome *outcome)
         mention(outcome, " (its peak was %s).", format_bytes(facts->ended.memory_peak_bytes, peak));
     else
         mention(outcome, ".");
+    /* Below this it explains nothing. */
+    if (files > facts->limits->memory_bytes / 16)
+        mention(outcome,
+                " %s of it were files in /workspace, /tmp and /dev/shm, which count as memory.",
+                format_bytes(files, in_files));
     outcome->signal = SIGKILL;
     hint_memory(facts, outcome);
 }
@@ -181,6 +187,24 @@ static void launcher_silent(const struct facts *facts, struct outcome *outcome, 
             "The sandbox ended from inside before the program's end was reported.");
 }
 
+/* Files that did not fit, or that lie where nothing is kept. */
+static void hint_files(const struct facts *facts, struct outcome *outcome)
+{
+    uint32_t lost = facts->have_exited ? facts->exited.scratch_files : 0;
+    char size[QUANTITY_TEXT];
+
+    if (facts->workspace_full && outcome->status != RUN_SUCCEEDED)
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "The workspace was full: a run may have %s in %llu files there.",
+                 format_bytes(facts->workspace_bytes, size),
+                 (unsigned long long)facts->workspace_files);
+    else if (lost > 0)
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "%u %s left in /tmp, and nothing there is kept: write results to /workspace, the "
+                 "directory the program starts in.",
+                 lost, lost == 1 ? "file was" : "files were");
+}
+
 void outcome_decide(const struct facts *facts, struct outcome *ret)
 {
     uint64_t oom_kills =
@@ -207,9 +231,16 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
     else
         exited(facts, &outcome, oom_kills);
 
+    if (facts->have_ended && facts->ended.task_refusals != UINT64_MAX &&
+        facts->ended.task_refusals > 0 && outcome.status != RUN_SUCCEEDED)
+        mention(&outcome,
+                " It wanted more than the %llu processes and threads that a run may have.",
+                (unsigned long long)facts->tasks);
     if (leftovers > 0 && facts->have_exited && !facts->timed_out && !facts->cancelled)
         mention(&outcome, " %llu %s it left behind %s ended with it.",
                 (unsigned long long)leftovers, leftovers == 1 ? "process that" : "processes that",
                 leftovers == 1 ? "was" : "were");
+    if (outcome.hint[0] == '\0')
+        hint_files(facts, &outcome);
     *ret = outcome;
 }

@@ -31,6 +31,7 @@ const char *run_status_name(enum run_status status);
 /* What is known when a sandbox that got its go is over. */
 struct facts {
     const struct limits *limits, *defaults, *ceiling;
+    uint64_t tasks, workspace_bytes, workspace_files; /* limits that no run can move */
     const char *interpreter;
     bool timed_out; /* our clock ended it */
     bool cancelled; /* Cancel, or the caller went away */
@@ -38,7 +39,9 @@ struct facts {
     bool have_exited; /* the launcher told how the program ended, before any kill of ours was needed
                        */
     struct launch_exited exited;
-    bool have_ended; /* the engine's last word */
+    uint64_t workspace_used; /* bytes, at the end */
+    bool workspace_full;     /* no byte or no file more would have fitted */
+    bool have_ended;         /* the engine's last word */
     struct engine_ended ended;
 };
 
@@ -47,7 +50,7 @@ struct outcome {
     bool have_exit_code;
     int exit_code;
     int signal; /* 0: none */
-    char reason[256];
+    char reason[512];
     char hint[256]; /* may be empty */
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <systemd/sd-daemon.h>
 
 #define STAGED_FILE (O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW)
@@ -154,6 +155,18 @@ static void on_collected(int error, json_object *result, int fd, void *userdata)
         not_saved(run, error);
 }
 
+/* Before the collection, while the workspace is as the program left it. */
+static void measure_workspace(struct run *run)
+{
+    int workspace = run->sandbox ? sandbox_workspace(run->sandbox) : -1;
+    struct statvfs fs;
+
+    if (workspace < 0 || fstatvfs(workspace, &fs) < 0)
+        return;
+    run->facts.workspace_used = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+    run->facts.workspace_full = fs.f_bavail == 0 || fs.f_favail == 0;
+}
+
 void run_save(struct run *run)
 {
     const struct config *config = &run->manager->config;
@@ -171,6 +184,7 @@ void run_save(struct run *run)
 
     run->state = STATE_SAVING;
     run_arm(run, 0, NULL);
+    measure_workspace(run);
     outcome_decide(&run->facts, &run->outcome);
     r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
     if (r < 0)

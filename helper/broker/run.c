@@ -362,6 +362,9 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     run->created_realtime = clock_usec(CLOCK_REALTIME);
     run->call = varlink_call_ref(call);
     run->facts.limits = &run->plan.limits;
+    run->facts.tasks = manager->config.tasks;
+    run->facts.workspace_bytes = manager->config.workspace_bytes;
+    run->facts.workspace_files = manager->config.workspace_files;
     run->facts.defaults = &manager->config.defaults;
     run->facts.ceiling = &manager->config.ceiling;
     run->facts.interpreter = run->plan.language->interpreter;

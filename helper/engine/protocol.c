@@ -87,6 +87,7 @@ static const struct json_field ended_fields[] = {
     NUMBER64("oomKills", ended.oom_kills, 0),
     NUMBER64("cpuUSec", ended.cpu_usec, 0),
     NUMBER64("memoryPeakBytes", ended.memory_peak_bytes, 0),
+    NUMBER64("taskRefusals", ended.task_refusals, 0),
     NUMBER64("leftovers", ended.leftovers, 0),
     TRUTH("cleaned", ended.cleaned, MANDATORY),
 };
@@ -199,6 +200,7 @@ int engine_message_parse(const char *data, size_t size, struct engine_message *r
             .oom_kills = UINT64_MAX,
             .cpu_usec = UINT64_MAX,
             .memory_peak_bytes = UINT64_MAX,
+            .task_refusals = UINT64_MAX,
             .leftovers = UINT64_MAX,
         };
     if (json_dispatch(object, messages[in.message.type].fields, messages[in.message.type].n_fields,
@@ -250,6 +252,7 @@ static int add_ended(json_object *o, const struct engine_ended *m)
     r = r < 0 ? r : json_add_uint64(o, "oomKills", m->oom_kills);
     r = r < 0 ? r : json_add_uint64(o, "cpuUSec", m->cpu_usec);
     r = r < 0 ? r : json_add_uint64(o, "memoryPeakBytes", m->memory_peak_bytes);
+    r = r < 0 ? r : json_add_uint64(o, "taskRefusals", m->task_refusals);
     r = r < 0 ? r : json_add_uint64(o, "leftovers", m->leftovers);
     return r < 0 ? r : json_add_bool(o, "cleaned", m->cleaned);
 }

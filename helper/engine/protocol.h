@@ -72,8 +72,9 @@ struct engine_ended {
     uint64_t oom_kills;
     uint64_t cpu_usec;
     uint64_t memory_peak_bytes;
-    uint64_t leftovers; /* processes, besides the launcher, that were alive when the end came */
-    bool cleaned;       /* the sandbox is gone, as far as the engine could make sure */
+    uint64_t task_refusals; /* times that a process or thread could not be made */
+    uint64_t leftovers;     /* processes, besides the launcher, that were alive when the end came */
+    bool cleaned;           /* the sandbox is gone, as far as the engine could make sure */
 };
 
 struct engine_error {

@@ -238,8 +238,9 @@ static pid_t start(const struct launch_program *program, const int stdio[3], int
     return 0;
 }
 
+/* @workspace is -1 if nothing ran. */
 static int send_exited(enum launch_exit_kind kind, int value, const struct rusage *usage,
-                       uint32_t leftovers)
+                       uint32_t leftovers, int workspace)
 {
     struct launch_exited exited = {
         .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_EXITED },
@@ -250,6 +251,8 @@ static int send_exited(enum launch_exit_kind kind, int value, const struct rusag
     if (usage)
         exited.cpu_usec = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
                           (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+    if (workspace >= 0)
+        space_measure(workspace, &exited);
     return packet_send(CONTROL_FD, &exited, sizeof(exited), NULL, 0);
 }
 
@@ -264,7 +267,7 @@ static int handle_go(size_t size, int fds[PACKET_FDS_MAX], size_t n_fds, pid_t *
     if (pid < 0)
         return pid;
     *ret_program = pid;
-    return pid > 0 ? 0 : send_exited(LAUNCH_EXIT_EXEC, error, NULL, 0);
+    return pid > 0 ? 0 : send_exited(LAUNCH_EXIT_EXEC, error, NULL, 0, -1);
 }
 
 /* ---- the end of a program */
@@ -289,7 +292,7 @@ static uint32_t end_leftovers(void)
 }
 
 /* Reaps whatever ended. Returns 0, or a negative errno if the report could not be sent. */
-static int handle_children(int signals, pid_t *program)
+static int handle_children(int workspace, int signals, pid_t *program)
 {
     struct signalfd_siginfo info;
     struct rusage usage;
@@ -304,8 +307,8 @@ static int handle_children(int signals, pid_t *program)
         *program = 0;
         uint32_t leftovers = end_leftovers();
         if (WIFSIGNALED(status))
-            return send_exited(LAUNCH_EXIT_SIGNAL, WTERMSIG(status), &usage, leftovers);
-        return send_exited(LAUNCH_EXIT_CODE, WEXITSTATUS(status), &usage, leftovers);
+            return send_exited(LAUNCH_EXIT_SIGNAL, WTERMSIG(status), &usage, leftovers, workspace);
+        return send_exited(LAUNCH_EXIT_CODE, WEXITSTATUS(status), &usage, leftovers, workspace);
     }
     return 0;
 }
@@ -346,7 +349,7 @@ static int serve(int workspace, int signals, pid_t *program)
         if (poll(poll_fds, ELEMENTS(poll_fds), -1) < 0)
             return -errno;
         if (poll_fds[1].revents) {
-            int r = handle_children(signals, program);
+            int r = handle_children(workspace, signals, program);
             if (r < 0)
                 return r;
         }

@@ -88,7 +88,8 @@ struct launch_exited {
     struct launch_header header;
     uint32_t kind; /* enum launch_exit_kind */
     int32_t value;
-    uint64_t cpu_usec;  /* user and system time of the program and what it waited for */
-    uint32_t leftovers; /* killed, since they outlived the program (PID namespace only) */
-    uint32_t reserved;
+    uint64_t cpu_usec;      /* user and system time of the program and what it waited for */
+    uint32_t leftovers;     /* killed, since they outlived the program (PID namespace only) */
+    uint32_t scratch_files; /* that lie in /tmp, where nothing is kept */
+    uint64_t file_bytes;    /* of memory that workspace and scratch hold as files */
 };

@@ -116,7 +116,7 @@ class Launcher:
         return stdin[1], stdout[0], stderr[0]
 
     def exited(self, timeout=30):
-        (kind, value, cpu, leftovers, _), _ = self.receive(EXITED, "IiQII", timeout)
+        (kind, value, cpu, leftovers, _, _), _ = self.receive(EXITED, "IiQIIQ", timeout)
         return Exited(kind, value, cpu, leftovers)
 
     def run(self, argv, stdin=b"", timeout=30, **options):

@@ -145,8 +145,13 @@ static void silent_launcher_is_killed_and_silent_engine_is_lost(void **state)
 static void counters_that_an_engine_cannot_tell_are_no_facts(void **state)
 {
     struct facts facts = ended_well();
-    facts.ended = (struct engine_ended){ ENGINE_WHY_EXIT, UINT64_MAX, UINT64_MAX,
-                                         UINT64_MAX,      UINT64_MAX, true };
+    facts.ended = (struct engine_ended){ .why = ENGINE_WHY_EXIT,
+                                         .oom_kills = UINT64_MAX,
+                                         .cpu_usec = UINT64_MAX,
+                                         .memory_peak_bytes = UINT64_MAX,
+                                         .task_refusals = UINT64_MAX,
+                                         .leftovers = UINT64_MAX,
+                                         .cleaned = true };
     assert_string_equal(decide(facts).reason, "The program ended well.");
     assert_int_equal(facts_cpu_usec(&facts), 0); /* the launcher's word then */
     facts.timed_out = true;
@@ -171,6 +176,43 @@ static void a_gone_caller_is_told_apart_from_a_cancelled_run(void **state)
     assert_non_null(strstr(decide(facts).reason, "caller went away"));
 }
 
+static void files_are_told_apart_in_an_out_of_memory(void **state)
+{
+    struct facts facts = ended_well();
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_SIGNAL,
+                                           .value = SIGKILL,
+                                           .file_bytes = 200 << 20 };
+    facts.ended.oom_kills = 1;
+    assert_non_null(strstr(decide(facts).reason, "200 MiB of it were files"));
+    facts.exited.file_bytes = 1 << 20;
+    assert_null(strstr(decide(facts).reason, "files"));
+    facts.have_exited = false;
+    facts.workspace_used = 100 << 20;
+    assert_non_null(strstr(decide(facts).reason, "100 MiB of it were files"));
+}
+
+static void refused_tasks_are_mentioned_unless_it_did_not_matter(void **state)
+{
+    struct facts facts = ended_well();
+    facts.tasks = 256;
+    facts.ended.task_refusals = 12;
+    assert_null(strstr(decide(facts).reason, "256"));
+    facts.exited.value = 1;
+    assert_non_null(strstr(decide(facts).reason, "more than the 256 processes and threads"));
+}
+
+static void full_workspace_and_files_in_tmp_give_hints(void **state)
+{
+    struct facts facts = ended_well();
+    facts.workspace_bytes = 256 << 20;
+    facts.workspace_files = 1000;
+    facts.workspace_full = true;
+    facts.exited.scratch_files = 1;
+    assert_non_null(strstr(decide(facts).hint, "1 file was left in /tmp"));
+    facts.exited.value = 1;
+    assert_non_null(strstr(decide(facts).hint, "256 MiB in 1000 files"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +227,9 @@ int main(void)
         cmocka_unit_test(silent_launcher_is_killed_and_silent_engine_is_lost),
         cmocka_unit_test(counters_that_an_engine_cannot_tell_are_no_facts),
         cmocka_unit_test(leftovers_are_mentioned),
+        cmocka_unit_test(files_are_told_apart_in_an_out_of_memory),
+        cmocka_unit_test(refused_tasks_are_mentioned_unless_it_did_not_matter),
+        cmocka_unit_test(full_workspace_and_files_in_tmp_give_hints),
         cmocka_unit_test(a_gone_caller_is_told_apart_from_a_cancelled_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,11 @@ static const struct place oom_kills[] = {
     { "/memory", "memory.oom_control", "oom_kill", 1 },
     { NULL },
 };
+static const struct place task_refusals[] = {
+    { "", "pids.events", "max", 1 },
+    { "/pids", "pids.events", "max", 1 },
+    { NULL },
+};
 static const struct place memory_peak[] = {
     { "", "memory.peak", NULL, 1 }, /* since Linux 5.19 */
     { "/memory", "memory.max_usage_in_bytes", NULL, 1 },
@@ -106,6 +111,7 @@ void counters_read(const char *cgroup, struct counters *ret)
 
     *ret = (struct counters){
         .oom_kills = known ? read_counter(oom_kills, cgroup) : UINT64_MAX,
+        .task_refusals = known ? read_counter(task_refusals, cgroup) : UINT64_MAX,
         .cpu_usec = known ? read_counter(cpu_usec, cgroup) : UINT64_MAX,
         .memory_peak_bytes = known ? read_counter(memory_peak, cgroup) : UINT64_MAX,
         .processes = known ? count_processes(cgroup) : UINT64_MAX,

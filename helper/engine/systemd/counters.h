@@ -6,7 +6,7 @@
 
 /* UINT64_MAX where the kernel does not tell. */
 struct counters {
-    uint64_t oom_kills, cpu_usec, memory_peak_bytes, processes;
+    uint64_t oom_kills, cpu_usec, memory_peak_bytes, processes, task_refusals;
 };
 
 /* Reads the counters of the control group @cgroup ("/a/b" as PID 1 has it), which may be gone. */

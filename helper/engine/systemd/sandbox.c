@@ -32,6 +32,7 @@ struct sandbox {
     struct account account;
     char unit[UNIT_NAME_MAX];
     char cgroup[UNIT_CGROUP_MAX];
+    uint64_t cpu_before_usec; /* used before the program could start */
 };
 
 /* How the wait for something ended. */
@@ -338,6 +339,14 @@ static enum engine_why explain(const struct engine_ended *ended, bool timed_out)
     return ENGINE_WHY_EXIT;
 }
 
+/* Without what systemd used to make the sandbox, which is charged to its control group, too. */
+static uint64_t cpu_of_program(const struct sandbox *s, uint64_t cpu_usec)
+{
+    bool comparable = is_known(cpu_usec) && is_known(s->cpu_before_usec);
+
+    return comparable && cpu_usec >= s->cpu_before_usec ? cpu_usec - s->cpu_before_usec : cpu_usec;
+}
+
 /* Reads the counters while the sandbox stands, then has everything in it killed. */
 static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
 {
@@ -346,8 +355,9 @@ static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
     counters_read(s->cgroup, &counters);
     struct engine_ended ended = {
         .oom_kills = counters.oom_kills,
-        .cpu_usec = counters.cpu_usec,
+        .cpu_usec = cpu_of_program(s, counters.cpu_usec),
         .memory_peak_bytes = counters.memory_peak_bytes,
+        .task_refusals = counters.task_refusals,
         .leftovers = counters.processes,
     };
     /* One of them is the launcher. */
@@ -395,12 +405,16 @@ static int end(const struct sandbox *s, enum outcome outcome)
 
 static int serve(struct sandbox *s)
 {
+    struct counters before;
+
     /* A refusal was sent by whoever refused; there is no unit then. */
     if (receive_start(s) < 0 || check_start(s) < 0 || prepare(s) < 0 || launch(s) < 0)
         return 0;
     enum outcome outcome = get_ready(s);
     if (unit_get_cgroup(s->bus, s->unit, s->cgroup) < 0)
         s->cgroup[0] = '\0';
+    counters_read(s->cgroup, &before);
+    s->cpu_before_usec = before.cpu_usec;
     if (outcome == OUTCOME_READY)
         outcome = supervise(s);
     return end(s, outcome);
