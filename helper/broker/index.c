@@ -2,10 +2,12 @@
  *
  * On disk: <directory>/<id>.json, an object with version, id, uid, createdUSec, final and result. A
  * new version is written beside the old one and renamed over it, so that at any time a whole one
- * stands there. Only the final record is synced (fdatasync before the rename): after a power cut a
- * run that was under way is lost anyway, and the event loop waits for the disk once per run. What
- * is loaded is treated as foreign all the same: another version of us may have written it. */
+ * stands there. Both records, of the start and of the end, are on the disk before the call returns,
+ * the file and then the directory: without that a power cut leaves an empty file on ext4 (the
+ * rename is committed, the data is not), and the run would be neither there nor lost. What is
+ * loaded is treated as foreign all the same: another version of us may have written it. */
 #include "broker/index.h"
+#include "broker/result.h"
 #include "broker/run-id.h"
 #include "common/directory.h"
 #include "common/escape.h"
@@ -75,8 +77,8 @@ static struct index_entry *entry_new(const char *id, uid_t uid, uint64_t created
                                    .uid = uid,
                                    .created_usec = created_usec,
                                    .final = final,
-                                   .result = json_object_get(result) };
-    return entry->id ? entry : entry_free(entry);
+                                   .result = result_without_output(result) };
+    return entry->id && entry->result ? entry : entry_free(entry);
 }
 
 static size_t find(const struct run_index *index, const char *id)
@@ -149,7 +151,10 @@ static ssize_t read_file(int dirfd, const char *name, char **ret)
 }
 
 /* Returns 0, -ENOMEM, or another negative errno for a file that is no entry. */
-static int load_entry(struct run_index *index, const char *name)
+/* Reads and checks a file. Returns 0 with what @ret_record borrows in @ret_object, or a negative
+ * errno. */
+static int read_record(const struct run_index *index, const char *name, json_object **ret_object,
+                       struct record *ret_record)
 {
     _cleanup_free_ char *text = NULL;
     _cleanup_json_ json_object *object = NULL;
@@ -169,6 +174,19 @@ static int load_entry(struct run_index *index, const char *name)
     if (!run_id_valid(record.id) || strncmp(name, record.id, n) != 0 ||
         strcmp(name + n, SUFFIX) != 0)
         return -EBADMSG;
+    *ret_object = TAKE_PTR(object);
+    *ret_record = record;
+    return 0;
+}
+
+static int load_entry(struct run_index *index, const char *name)
+{
+    _cleanup_json_ json_object *object = NULL;
+    struct record record;
+
+    int r = read_record(index, name, &object, &record);
+    if (r < 0)
+        return r;
     if (reserve(index) < 0)
         return -ENOMEM;
     struct index_entry *entry =
@@ -240,7 +258,7 @@ static json_object *record_object(const char *id, uid_t uid, uint64_t created_us
     return TAKE_PTR(object);
 }
 
-static int write_file(int dirfd, const char *name, const char *text, size_t size, bool sync)
+static int write_file(int dirfd, const char *name, const char *text, size_t size)
 {
     _cleanup_close_ int fd =
         openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -250,19 +268,19 @@ static int write_file(int dirfd, const char *name, const char *text, size_t size
     int r = write_all(fd, text, size);
     if (r < 0)
         return r;
-    return sync && fdatasync(fd) < 0 ? -errno : 0;
+    return fdatasync(fd) < 0 ? -errno : 0;
 }
 
 /* Writes <id>.json.tmp and renames it over <id>.json. */
-static int replace_file(int dirfd, const char *id, const char *text, size_t size, bool sync)
+static int replace_file(int dirfd, const char *id, const char *text, size_t size)
 {
     char name[NAME_SIZE], temporary[NAME_SIZE];
 
     snprintf(name, sizeof(name), "%s" SUFFIX, id);
     snprintf(temporary, sizeof(temporary), "%s" SUFFIX ".tmp", id);
     unlinkat(dirfd, temporary, 0);
-    int r = write_file(dirfd, temporary, text, size, sync);
-    if (r == 0 && renameat(dirfd, temporary, dirfd, name) < 0)
+    int r = write_file(dirfd, temporary, text, size);
+    if (r == 0 && (renameat(dirfd, temporary, dirfd, name) < 0 || fsync(dirfd) < 0))
         r = -errno;
     if (r < 0)
         unlinkat(dirfd, temporary, 0);
@@ -327,7 +345,7 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
     struct index_entry *entry = entry_new(id, uid, created_usec, final, result);
     if (!entry)
         return -ENOMEM;
-    int r = replace_file(index->dirfd, id, text, size, final);
+    int r = replace_file(index->dirfd, id, text, size);
     if (r < 0) {
         entry_free(entry);
         return r;
@@ -348,6 +366,18 @@ const struct index_entry *index_get_owned(struct run_index *index, const char *i
     const struct index_entry *entry = index_get(index, id);
 
     return entry && entry->uid == uid ? entry : NULL;
+}
+
+json_object *index_read_result(struct run_index *index, const char *id)
+{
+    _cleanup_json_ json_object *object = NULL;
+    struct record record;
+    char name[NAME_SIZE];
+
+    if (!run_id_valid(id))
+        return NULL;
+    snprintf(name, sizeof(name), "%s" SUFFIX, id);
+    return read_record(index, name, &object, &record) < 0 ? NULL : json_object_get(record.result);
 }
 
 int index_remove(struct run_index *index, const char *id)

@@ -16,7 +16,7 @@ struct index_entry {
     uid_t uid;
     uint64_t created_usec; /* since the epoch */
     bool final;            /* the run ended, its result does not change any more */
-    json_object *result;
+    json_object *result;   /* without output, which is in the file only */
 };
 
 /* Opens @directory (made if missing, 0700) and loads it. A file that cannot be read as an entry is
@@ -24,7 +24,7 @@ struct index_entry {
 int index_open(const char *directory, struct run_index **ret);
 struct run_index *index_close(struct run_index *index);
 
-/* Writes the entry (the result's reference is shared, not consumed), replacing an older one of that
+/* Writes the entry with the whole result (borrowed), replacing an older one of that
  * id. Returns 0 or a negative errno; then the older one stands. */
 int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
               json_object *result);
@@ -33,6 +33,8 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
 const struct index_entry *index_get(struct run_index *index, const char *id);
 const struct index_entry *index_get_owned(struct run_index *index, const char *id, uid_t uid);
 /* Returns 0, -ENOENT if there is none, or another negative errno; then it stays. */
+/* The whole result, from the file. A new reference, or NULL if it cannot be read. */
+json_object *index_read_result(struct run_index *index, const char *id);
 int index_remove(struct run_index *index, const char *id);
 /* Walks all entries, newest first; false from @fn stops. @fn must not change the index. */
 void index_foreach(struct run_index *index, bool (*fn)(const struct index_entry *, void *),

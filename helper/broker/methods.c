@@ -293,7 +293,8 @@ static int method_describe(struct varlink_call *call, struct manager *manager)
     if (r <= 0)
         return r;
     reply = json_object_new_object();
-    r = json_add(reply, "result", run ? run_live_result(run) : json_object_get(entry->result));
+    r = json_add(reply, "result",
+                 run ? run_live_result(run) : index_read_result(manager->index, entry->id));
     if (r < 0) {
         json_object_put(reply);
         return r;

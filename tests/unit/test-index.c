@@ -278,6 +278,24 @@ static void fault_65_directory_that_others_could_write_is_refused(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void output_stays_on_disk_and_is_read_when_asked_for(void **state)
+{
+    struct run_index *index = ((struct fixture *)*state)->index;
+    json_object *result = json_object_new_object();
+
+    json_add_string(result, "status", "succeeded");
+    json_add_string(result, "stdout", "a lot of text");
+    assert_int_equal(index_put(index, "00000000000000aa", 1000, 1, true, result), 0);
+    json_object_put(result);
+    assert_null(json_object_object_get(index_get(index, "00000000000000aa")->result, "stdout"));
+    result = index_read_result(index, "00000000000000aa");
+    assert_string_equal(json_object_get_string(json_object_object_get(result, "stdout")),
+                        "a lot of text");
+    json_object_put(result);
+    assert_null(index_read_result(index, "00000000000000ab"));
+    assert_null(index_read_result(index, "../etc/passwd"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +311,7 @@ int main(void)
         T(fault_65_files_that_others_could_write_are_put_aside),
         T(file_of_another_name_than_its_id_is_put_aside),
         T(fault_65_directory_that_others_could_write_is_refused),
+        T(output_stays_on_disk_and_is_read_when_asked_for),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
