@@ -1,0 +1,13 @@
+"""Gives the tests of the virtual machine the fixture `machine` of the functional tests."""
+
+import importlib.util
+import pathlib
+
+_path = pathlib.Path(__file__).parents[1] / "functional" / "conftest.py"
+_spec = importlib.util.spec_from_file_location("functional_conftest", _path)
+_functional = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_functional)
+
+machine = _functional.machine
+pytest_addoption = _functional.pytest_addoption
+pytest_configure = _functional.pytest_configure
