@@ -2,6 +2,8 @@
  * means and which values it takes is told here, in one table. */
 #include "broker/config.h"
 #include "common/cleanup.h"
+#include "common/directory.h"
+#include "common/file.h"
 #include "common/quantity.h"
 
 #include <dirent.h>
@@ -272,7 +274,7 @@ static int read_file(const char *path, char **ret, char **ret_error)
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     _cleanup_free_ char *text = NULL;
     struct stat st;
-    size_t size = 0;
+    ssize_t size;
 
     if (fd < 0)
         return errno == ENOENT ? -ENOENT : fail(ret_error, -errno, path, strerror(errno));
@@ -289,18 +291,11 @@ static int read_file(const char *path, char **ret, char **ret_error)
     text = malloc(CONFIG_FILE_MAX + 1);
     if (!text)
         return -ENOMEM;
-    while (size < CONFIG_FILE_MAX) {
-        ssize_t n = read(fd, text + size, CONFIG_FILE_MAX - size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail(ret_error, -errno, path, strerror(errno));
-        if (n == 0)
-            break;
-        size += (size_t)n;
-    }
+    size = pread_full(fd, text, CONFIG_FILE_MAX, 0);
+    if (size < 0)
+        return fail(ret_error, (int)size, path, strerror((int)-size));
     text[size] = '\0';
-    if (strlen(text) != size)
+    if (strlen(text) != (size_t)size)
         return fail(ret_error, -EINVAL, path, "contains a NUL byte");
     *ret = TAKE_PTR(text);
     return 0;
@@ -352,14 +347,12 @@ static int list_dropins(const char *base, struct dropin *set, size_t *n, char **
 
     if (asprintf(&path, "%s/sbxctl.conf.d", base) < 0)
         return -ENOMEM;
-    DIR *dir = opendir(path);
+    _cleanup_closedir_ DIR *dir = opendir(path);
     if (!dir)
         return errno == ENOENT ? 0 : fail(ret_error, -errno, path, strerror(errno));
-    if (fstat(dirfd(dir), &st) < 0 || !owner_is_trusted(&st)) {
-        closedir(dir);
+    if (fstat(dirfd(dir), &st) < 0 || !owner_is_trusted(&st))
         return fail(ret_error, -EPERM, path, "must belong to root and be writable by nobody else");
-    }
-    for (struct dirent *entry; (entry = readdir(dir));) {
+    for (struct dirent *entry; (entry = directory_next(dir));) {
         const char *dot = strrchr(entry->d_name, '.');
         size_t i = 0;
 
@@ -367,15 +360,12 @@ static int list_dropins(const char *base, struct dropin *set, size_t *n, char **
             continue;
         while (i < *n && strcmp(set[i].name, entry->d_name) != 0)
             i++;
-        if (i == CONFIG_DROPINS_MAX) {
-            closedir(dir);
+        if (i == CONFIG_DROPINS_MAX)
             return fail(ret_error, -E2BIG, path, "more than 64 drop-ins");
-        }
         snprintf(set[i].name, sizeof(set[i].name), "%s", entry->d_name);
         set[i].directory = base;
         *n = i == *n ? *n + 1 : *n;
     }
-    closedir(dir);
     return 0;
 }
 

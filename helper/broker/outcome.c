@@ -97,6 +97,15 @@ uint64_t facts_cpu_usec(const struct facts *facts)
     return facts->have_exited ? facts->exited.cpu_usec : UINT64_MAX;
 }
 
+uint64_t facts_leftovers(const struct facts *facts)
+{
+    uint64_t launcher = facts->have_exited ? facts->exited.leftovers : 0;
+    uint64_t engine =
+        facts->have_ended && facts->ended.leftovers != UINT64_MAX ? facts->ended.leftovers : 0;
+
+    return launcher > engine ? launcher : engine;
+}
+
 static void timed_out(const struct facts *facts, struct outcome *outcome)
 {
     uint64_t more = smaller(facts->limits->timeout_usec * 2, facts->ceiling->timeout_usec);
@@ -209,12 +218,8 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
 {
     uint64_t oom_kills =
         facts->have_ended && facts->ended.oom_kills != UINT64_MAX ? facts->ended.oom_kills : 0;
-    uint64_t leftovers = facts->have_exited ? facts->exited.leftovers : 0;
+    uint64_t leftovers = facts_leftovers(facts);
     struct outcome outcome = { 0 };
-
-    if (facts->have_ended && facts->ended.leftovers != UINT64_MAX &&
-        facts->ended.leftovers > leftovers)
-        leftovers = facts->ended.leftovers;
 
     if (facts->timed_out)
         timed_out(facts, &outcome);

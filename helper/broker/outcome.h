@@ -57,5 +57,7 @@ struct outcome {
 /* CPU time as the engine counted it, else as the launcher did (without what outlived the program);
  * UINT64_MAX if neither is known. */
 uint64_t facts_cpu_usec(const struct facts *facts);
+/* Processes that outlived the program, by whoever counted more of them. */
+uint64_t facts_leftovers(const struct facts *facts);
 
 void outcome_decide(const struct facts *facts, struct outcome *ret);

@@ -3,6 +3,7 @@
 #include "broker/result.h"
 #include "broker/run-internal.h"
 #include "common/escape.h"
+#include "common/file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,17 +13,9 @@
 #define TEXT_MAX (64 * 1024)
 #define TEXT_MARK "\n[... %" PRIu64 " bytes are left out here ...]\n"
 
-static int read_kept(int fd, char *buffer, size_t size, uint64_t offset)
+static bool read_kept(int fd, char *buffer, size_t size, uint64_t offset)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(fd, buffer + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        done += (size_t)n;
-    }
-    return 0;
+    return pread_full(fd, buffer, size, (off_t)offset) == (ssize_t)size;
 }
 
 /* The kept bytes as text for people and models; NULL if they cannot be had. */
@@ -36,14 +29,14 @@ static char *stream_text(int fd, uint64_t kept, bool *ret_shortened)
         return NULL;
     if (!*ret_shortened) {
         size = (size_t)kept;
-        if (read_kept(fd, buffer, size, 0) < 0)
+        if (!read_kept(fd, buffer, size, 0))
             return NULL;
     } else {
         size = TEXT_MAX / 2;
-        if (read_kept(fd, buffer, size, 0) < 0)
+        if (!read_kept(fd, buffer, size, 0))
             return NULL;
         size += (size_t)snprintf(buffer + size, 128, TEXT_MARK, kept - TEXT_MAX);
-        if (read_kept(fd, buffer + size, TEXT_MAX / 2, kept - TEXT_MAX / 2) < 0)
+        if (!read_kept(fd, buffer + size, TEXT_MAX / 2, kept - TEXT_MAX / 2))
             return NULL;
         size += TEXT_MAX / 2;
     }
@@ -140,12 +133,8 @@ static int add_usage(const struct run *run, json_object *result)
         r = json_add_uint64(usage, "memoryPeakBytes", ended->memory_peak_bytes);
     if (r >= 0 && ended->oom_kills != UINT64_MAX)
         r = json_add_uint64(result, "oomKills", ended->oom_kills);
-    if (r >= 0 && run->facts.have_exited) {
-        uint64_t leftovers = run->facts.exited.leftovers;
-        if (ended->leftovers != UINT64_MAX && ended->leftovers > leftovers)
-            leftovers = ended->leftovers;
-        r = json_add_uint64(result, "leftovers", leftovers);
-    }
+    if (r >= 0 && run->facts.have_exited)
+        r = json_add_uint64(result, "leftovers", facts_leftovers(&run->facts));
     return r;
 }
 

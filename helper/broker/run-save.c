@@ -2,6 +2,7 @@
  * publishing. */
 #include "broker/run-internal.h"
 #include "broker/run.h"
+#include "common/file.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -99,16 +100,7 @@ static int write_record(struct run *run)
     text = json_text(run->result, &size);
     if (!text)
         return -ENOMEM;
-    while (size > 0) {
-        ssize_t n = write(fd, text, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        text += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    return write_all(fd, text, size);
 }
 
 static void not_saved(struct run *run, int error)
