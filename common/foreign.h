@@ -8,15 +8,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Of one user, and of all; each is a thread and a descriptor of ours. */
+/* Threads for one user, and for all; what is more waits in line, open. */
 #define FOREIGN_USER_MAX 32
 #define FOREIGN_ALL_MAX 512
 
 /* Closes @fd, which @owner passed, without ever waiting. A memfd is closed at once. */
 void foreign_close(int fd, uid_t owner);
 
+/* Closes our end of a connection to @owner without ever waiting: descriptors that were sent and not
+ * received are the last of theirs perhaps, and whoever closes the socket closes them. */
+void foreign_close_socket(int fd, uid_t owner);
+
 /* How many are still being closed. */
 size_t foreign_pending(void);
 
-/* Whether so many of @owner's, or of all, are still being closed that no more may be received. */
+/* Whether so many of @owner's, or of all, are being closed that no more may be received. */
 bool foreign_overdue(uid_t owner);

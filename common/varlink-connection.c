@@ -13,6 +13,8 @@
 
 #include <sys/epoll.h>
 
+#include "foreign.h"
+
 static void connection_watch(struct varlink_connection *c);
 
 /* ---- Life ---- */
@@ -27,7 +29,7 @@ static void connection_drop_io(struct varlink_connection *c)
 {
     c->io = sd_event_source_disable_unref(c->io);
     c->timer = sd_event_source_disable_unref(c->timer);
-    c->fd = close_fd(c->fd);
+    foreign_close_socket(TAKE_FD(c->fd), c->peer.uid);
     varlink_reader_release(&c->reader);
     varlink_writer_release(&c->writer);
 }
@@ -284,7 +286,7 @@ int varlink_connection_new(struct varlink_server *server, int fd, struct peer *p
     int r;
 
     if (!c) {
-        close_fd(fd);
+        foreign_close_socket(fd, peer->uid);
         return -ENOMEM;
     }
     *c = (struct varlink_connection){

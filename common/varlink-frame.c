@@ -155,6 +155,26 @@ refuse:
     return -EPROTO;
 }
 
+/* Limits @iov to what can be read without descriptors: those that are not wanted the kernel closes,
+ * in the thread that reads on, with all the waiting that this may be. Returns 0, -EPROTO if some
+ * come first, or a negative errno. */
+static int reader_avoid_fds(int sock, struct iovec *iov)
+{
+    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 1 };
+    ssize_t n;
+
+    do
+        n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    if (msg.msg_flags & MSG_CTRUNC)
+        return -EPROTO;
+    if (n > 0)
+        iov->iov_len = (size_t)n;
+    return 0;
+}
+
 ssize_t varlink_reader_fill(struct varlink_reader *reader, int sock)
 {
     _cleanup_(varlink_fds_release) struct varlink_fds fds = { .foreign = reader->strict,
@@ -170,12 +190,15 @@ ssize_t varlink_reader_fill(struct varlink_reader *reader, int sock)
         return r;
     iov = (struct iovec){ .iov_base = reader->data + reader->end,
                           .iov_len = reader->allocated - reader->end };
+    if (reader->strict && foreign_overdue(reader->stranger)) {
+        r = reader_avoid_fds(sock, &iov);
+        if (r < 0)
+            return r;
+    }
     msg.msg_iov = &iov;
     do {
-        /* Without room for them the kernel drops descriptors by itself, and says MSG_CTRUNC. */
-        bool room = !reader->strict || !foreign_overdue(reader->stranger);
-        msg.msg_control = room ? control.buffer : NULL;
-        msg.msg_controllen = room ? sizeof(control.buffer) : 0;
+        msg.msg_control = control.buffer;
+        msg.msg_controllen = sizeof(control.buffer);
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0)

@@ -6,6 +6,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "foreign.h"
+
 #include "common/org.varlink.service.h"
 
 /* How long accepting rests when the process has no descriptor left; a listening socket stays
@@ -159,23 +161,33 @@ void varlink_server_refused(struct varlink_server *server, const struct peer *pe
         server->options.refused(peer, why, server->options.userdata);
 }
 
+/* Whose connection it is, and whether there may be one more. */
+static int admit(const struct varlink_server *server, int fd, struct peer *peer)
+{
+    const int on = 1;
+    int r = peer_acquire(fd, peer);
+
+    if (r < 0)
+        return r;
+    if (server->n_connections >= server->options.connections_max ||
+        connections_of(server, peer->uid) >= server->options.connections_per_user_max)
+        return -EUSERS;
+    /* Out of band, the kernel would close the descriptors of a byte that is read past. */
+    if (setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0)
+        return -errno;
+    return varlink_prepare_socket(fd);
+}
+
 int varlink_server_add_connection(struct varlink_server *server, int fd)
 {
     _cleanup_(peer_release) struct peer peer = PEER_NULL;
-    _cleanup_close_ int owned = fd;
-    int r;
+    int r = admit(server, fd, &peer);
 
-    if (server->n_connections >= server->options.connections_max)
-        return -EUSERS;
-    r = varlink_prepare_socket(owned);
-    if (r < 0)
+    if (r < 0) {
+        foreign_close_socket(fd, peer.uid);
         return r;
-    r = peer_acquire(owned, &peer);
-    if (r < 0)
-        return r;
-    if (connections_of(server, peer.uid) >= server->options.connections_per_user_max)
-        return -EUSERS;
-    r = varlink_connection_new(server, TAKE_FD(owned), &peer);
+    }
+    r = varlink_connection_new(server, fd, &peer);
     if (r < 0)
         return r;
     if (server->n_connections++ == 0)

@@ -2,13 +2,16 @@
  * sbxctl-helper.socket. */
 #include "broker/manager.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #define STATE_DIRECTORY "/var/lib/sbxctl"
 
@@ -25,6 +28,17 @@ static int drop_capabilities(void)
     return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* A journal that stands still must not stop us: what it does not take at once is lost. Only where
+ * stderr is ours alone, as the service manager makes it. */
+static void make_messages_nonblocking(void)
+{
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    struct stat st;
+
+    if (flags >= 0 && fstat(STDERR_FILENO, &st) == 0 && S_ISSOCK(st.st_mode))
+        (void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+}
+
 int main(int argc, char *argv[])
 {
     struct manager manager;
@@ -36,6 +50,7 @@ int main(int argc, char *argv[])
         return EXIT_FAILURE;
     }
     (void)signal(SIGPIPE, SIG_IGN);
+    make_messages_nonblocking();
     /* Before anything else: the store takes the capabilities with it. */
     r = store_fork(STATE_DIRECTORY, &store);
     if (r >= 0)

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include "common/clock.h"
+#include "common/foreign.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +17,9 @@
 #include <systemd/sd-daemon.h>
 
 #define CONNECTIONS_MAX 1024
+/* Refused callers that are told of in an interval. */
+#define REFUSALS_MAX 100
+#define REFUSALS_INTERVAL_USEC (60 * 1000 * 1000ULL)
 
 /* ---- Exit on idle ---- */
 
@@ -23,6 +27,12 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct manager *manager = userdata;
 
+    /* A process cannot end before all of its threads, and until then the next one cannot start. */
+    if (foreign_pending() > 0) {
+        (void)sd_event_source_set_time_relative(source, manager->config.idle_exit_usec);
+        (void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return 0;
+    }
     /* The listening socket stays with the service manager: who connects from here on starts the
      * next broker. */
     (void)sd_notify(0, "STOPPING=1\nSTATUS=Idle, exiting.");
@@ -168,8 +178,21 @@ static int load_config(struct manager *manager)
     return r;
 }
 
+/* The unit has no rate limit, for the audit's sake, and a flood of these would push its records out
+ * of the journal. */
 static void on_refused(const struct peer *peer, const char *why, void *userdata)
 {
+    struct manager *manager = userdata;
+    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+
+    if (now - manager->refusals_since >= REFUSALS_INTERVAL_USEC) {
+        manager->refusals_since = now;
+        manager->refusals = 0;
+    }
+    if (++manager->refusals > REFUSALS_MAX)
+        return;
+    if (manager->refusals == REFUSALS_MAX)
+        fprintf(stderr, SD_INFO "many connections are ended; not all of them are told\n");
     fprintf(stderr, SD_INFO "connection of uid %u ended: %s\n", (unsigned)peer->uid, why);
 }
 

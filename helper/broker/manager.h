@@ -27,6 +27,8 @@ struct manager {
     sd_event_source *idle;
     bool connected; /* somebody is */
     bool stopping;
+    uint64_t refusals_since; /* when counting of refused callers began, and how many there were */
+    unsigned refusals;
 };
 
 /* Makes the parts and recovers what an earlier broker left behind. @store is taken over. Returns 0

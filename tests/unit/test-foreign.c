@@ -79,6 +79,72 @@ static void fault_54_a_close_that_waits_holds_up_nobody(void **state)
     wait_for_threads(1);
 }
 
+static void send_and_close(int sock, int fd)
+{
+    union {
+        char buffer[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr header;
+    } control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
+                              .cmsg_level = SOL_SOCKET,
+                              .cmsg_type = SCM_RIGHTS } };
+    char x = 'x';
+    struct iovec byte = { .iov_base = &x, .iov_len = sizeof(x) };
+    struct msghdr msg = { .msg_iov = &byte,
+                          .msg_iovlen = 1,
+                          .msg_control = control.buffer,
+                          .msg_controllen = sizeof(control.buffer) };
+
+    memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+    assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), 1);
+    close(fd);
+}
+
+/* Who closes a socket closes what was sent to it and not received. */
+static void fault_54_unread_descriptors_hold_up_nobody(void **state)
+{
+    struct pair pair = make_pair();
+    int sockets[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    send_and_close(sockets[1], pair.lingering);
+    foreign_close_socket(sockets[0], 1000);
+    assert_int_equal(threads(), 2);
+    assert_int_equal(send(sockets[1], "x", 1, MSG_NOSIGNAL), -1);
+    close(pair.peer);
+    wait_for_threads(1);
+    assert_int_equal(foreign_pending(), 0);
+    close(sockets[1]);
+}
+
+static void socket_without_unread_bytes_is_closed_at_once(void **state)
+{
+    int sockets[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    foreign_close_socket(sockets[0], 1000);
+    assert_int_equal(fcntl(sockets[0], F_GETFD), -1);
+    close(sockets[1]);
+    foreign_close_socket(-1, 1000);
+}
+
+static void fault_09_threads_of_one_user_are_bounded_and_all_is_closed(void **state)
+{
+    struct pair pairs[MANY + 5];
+
+    for (size_t i = 0; i < ELEMENTS(pairs); i++)
+        pairs[i] = make_pair();
+    for (size_t i = 0; i < ELEMENTS(pairs); i++)
+        foreign_close(pairs[i].lingering, 1000);
+    assert_int_equal(threads(), 1 + MANY);
+    assert_int_equal(foreign_pending(), ELEMENTS(pairs));
+    for (size_t i = 0; i < ELEMENTS(pairs); i++)
+        close(pairs[i].peer);
+    wait_for_threads(1);
+    assert_int_equal(foreign_pending(), 0);
+    for (size_t i = 0; i < ELEMENTS(pairs); i++)
+        assert_int_equal(fcntl(pairs[i].lingering, F_GETFD), -1);
+}
+
 static void fault_09_who_has_too_many_waiting_gets_no_more_in(void **state)
 {
     struct pair pairs[MANY];
@@ -112,6 +178,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_54_a_close_that_waits_holds_up_nobody),
         cmocka_unit_test(fault_09_who_has_too_many_waiting_gets_no_more_in),
+        cmocka_unit_test(fault_54_unread_descriptors_hold_up_nobody),
+        cmocka_unit_test(socket_without_unread_bytes_is_closed_at_once),
+        cmocka_unit_test(fault_09_threads_of_one_user_are_bounded_and_all_is_closed),
         cmocka_unit_test(memfd_is_closed_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
