@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,6 +161,21 @@ static void refuse_terminal_tricks(scmp_filter_ctx ctx)
               "ioctl");
 }
 
+/* Huge pages are the machine's own reserve: they do not count as the run's memory (they have a
+ * controller of their own, hugetlb). Who wants them falls back to ordinary ones. */
+static void refuse_huge_pages(scmp_filter_ctx ctx)
+{
+    check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(mmap), 1,
+                           SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB)),
+          "mmap");
+    check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(memfd_create), 1,
+                           SCMP_A1(SCMP_CMP_MASKED_EQ, MFD_HUGETLB, MFD_HUGETLB)),
+          "memfd_create");
+    check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(shmget), 1,
+                           SCMP_A2(SCMP_CMP_MASKED_EQ, SHM_HUGETLB, SHM_HUGETLB)),
+          "shmget");
+}
+
 /* Unix and IP sockets, and the netlink protocol by which the C library lists interfaces. Any other
  * family or protocol would make the kernel load a module. */
 static void refuse_rare_sockets(scmp_filter_ctx ctx)
@@ -216,6 +233,7 @@ static scmp_filter_ctx make_arguments(void)
     check(ctx ? 0 : -ENOMEM, "seccomp_init");
     refuse_namespaces(ctx);
     refuse_terminal_tricks(ctx);
+    refuse_huge_pages(ctx);
     refuse_rare_sockets(ctx);
     refuse_setuid_bits(ctx);
     return ctx;

@@ -326,6 +326,9 @@ REFUSED = {
     "sctp": (41, (2, 1, 132), "EPROTONOSUPPORT"),
     "chmod u+s": (90, ("/workspace", 0o4755), "EPERM"),
     "TIOCSTI": (16, (0, 0x5412, 0), "EPERM"),
+    "mmap of huge pages": (9, (0, 1 << 21, 3, 0x40022, -1, 0), "ENOMEM"),
+    "memfd of huge pages": (319, ("x", 4), "ENOMEM"),
+    "shared memory of huge pages": (29, (0, 1 << 21, 0o4600), "ENOMEM"),
 }
 
 

@@ -35,7 +35,7 @@ def test_fault_40_no_descriptor_beyond_the_streams_is_inherited(machine):
 def test_there_is_no_network_but_loopback(machine):
     script = """
 import os, socket
-print(sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else ["lo"])
+print(sorted(line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line))
 for address in [("192.0.2.1", 80), ("10.0.0.1", 80), ("169.254.169.254", 80)]:
     try:
         socket.create_connection(address, timeout=2)
@@ -128,15 +128,16 @@ import os
 print(sorted(os.listdir("/dev/shm")), sorted(os.listdir("/tmp")))
 print(len([p for p in os.listdir("/proc") if p.isdigit()]))
 failed = 0
-for pid in set(range(2, 5000)) - {os.getpid()}:
+others = set(range(2, 5000)) - {os.getpid()}
+for pid in others:
     try:
         os.kill(pid, 0)
     except OSError:
         failed += 1
-print(failed)
+print(failed == len(others))
 """
     lines = inside(machine, script).splitlines()
-    assert lines == ["[] []", "1", str(5000 - 3)]
+    assert lines == ["[] []", "1", "True"]
     assert neighbour.finish(input=b"").status == 0
 
 
