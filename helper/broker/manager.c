@@ -1,13 +1,11 @@
 /* Start, recovery, serving and end of the broker, see manager.h. */
 #include "broker/manager.h"
 #include "broker/methods.h"
-#include "broker/run-id.h"
 #include "broker/run.h"
-#include "config-paths.h"
-
-#include <dirent.h>
 #include "common/clock.h"
+#include "common/directory.h"
 #include "common/foreign.h"
+#include "config-paths.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -68,23 +66,18 @@ void manager_run_gone(struct manager *manager)
 
 /* What a broker that was killed left behind: entries of runs that never ended, and half-filled
  * directories. */
-struct lost_run {
-    char id[RUN_ID_LENGTH_MAX + 1];
-};
-
-static bool note_lost(const struct index_entry *entry, void *userdata)
+static bool find_unended(const struct index_entry *entry, void *userdata)
 {
-    struct lost_run *lost = userdata;
+    const struct index_entry **ret = userdata;
 
     if (entry->final)
         return true;
-    snprintf(lost->id, sizeof(lost->id), "%s", entry->id);
+    *ret = entry;
     return false;
 }
 
-static int mark_lost(struct manager *manager, const char *id)
+static int mark_lost(struct manager *manager, const struct index_entry *entry)
 {
-    const struct index_entry *entry = index_get(manager->index, id);
     _cleanup_json_ json_object *result = NULL;
     struct audit_record record;
     int r = 0;
@@ -101,26 +94,26 @@ static int mark_lost(struct manager *manager, const char *id)
     if (r < 0)
         return r;
     audit_record_init(&record, AUDIT_END);
-    audit_add(&record, "RUN_ID", id);
+    audit_add(&record, "RUN_ID", entry->id);
     audit_add_u64(&record, "UID", entry->uid);
     audit_add(&record, "RESULT", run_status_name(RUN_LOST));
     (void)audit_send(manager->audit, &record);
-    return index_put(manager->index, id, entry->uid, entry->created_usec, true, result);
+    return index_put(manager->index, entry->id, entry->uid, entry->created_usec, true, result);
 }
 
 /* An entry that cannot be written now (a full disk) is tried again at the next start. */
 static void recover_index(struct manager *manager)
 {
     for (;;) {
-        struct lost_run lost = { .id = "" };
+        const struct index_entry *entry = NULL;
         int r;
 
-        index_foreach(manager->index, note_lost, &lost);
-        if (lost.id[0] == '\0')
+        index_foreach(manager->index, find_unended, &entry);
+        if (!entry)
             return;
-        r = mark_lost(manager, lost.id);
+        r = mark_lost(manager, entry);
         if (r < 0) {
-            fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", lost.id, strerror(-r));
+            fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", entry->id, strerror(-r));
             return;
         }
     }
@@ -128,22 +121,13 @@ static void recover_index(struct manager *manager)
 
 static void sweep_staging(struct manager *manager)
 {
-    int fd = openat(manager->staging, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    _cleanup_closedir_ DIR *dir =
+        directory_take(openat(manager->staging, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct audit_record record;
     uint64_t removed = 0;
 
-    if (!dir) {
-        close_fd(fd);
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.')
-            continue;
-        if (run_discard_staging(manager->store, entry->d_name) >= 0)
-            removed++;
-    }
-    closedir(dir);
+    for (struct dirent *entry; dir && (entry = directory_next(dir));)
+        removed += run_discard_staging(manager->store, entry->d_name) >= 0;
     if (removed == 0)
         return;
     audit_record_init(&record, AUDIT_SWEEP);

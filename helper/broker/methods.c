@@ -18,14 +18,6 @@
 /* A list waits for its caller above this, far from what the connection bears. */
 #define LIST_PENDING_MAX (256 * 1024)
 
-static void answer_failed(struct varlink_call *call, const char *reason)
-{
-    json_object *fields = json_object_new_object();
-
-    (void)json_add_string(fields, "reason", reason);
-    (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", fields);
-}
-
 /* ---- Run ---- */
 
 /* A request that policy does not even put to polkit is recorded, too. */
@@ -104,7 +96,7 @@ static int method_run(struct varlink_call *call, struct manager *manager)
     int r;
 
     if (manager->stopping) {
-        answer_failed(call, "The helper is being stopped.");
+        result_answer_failed(call, "The helper is being stopped.");
         return 0;
     }
     r = request_parse(call, &request, &error);
@@ -368,7 +360,7 @@ static void on_removed(int error, json_object *result, int fd, void *userdata)
     close_fd(fd);
     /* The caller may have removed the directory already. */
     if (error < 0 && error != -ENOENT) {
-        answer_failed(wait->call, strerrordesc_np(-error));
+        result_answer_failed(wait->call, strerrordesc_np(-error));
     } else {
         (void)index_remove(wait->manager->index, wait->id);
         (void)varlink_reply(wait->call, NULL);
@@ -434,7 +426,7 @@ static void on_opened(int error, json_object *result, int fd, void *userdata)
         (void)json_add_string(fields, "name", wait->name);
         (void)varlink_error(wait->call, "io.sbxctl.Sandbox.NoSuchFile", fields);
     } else if (error < 0) {
-        answer_failed(wait->call, strerrordesc_np(-error));
+        result_answer_failed(wait->call, strerrordesc_np(-error));
     } else {
         (void)varlink_reply(wait->call, reply);
     }

@@ -70,14 +70,6 @@ static json_object *plan_object(struct dry_run *dry)
     return TAKE_PTR(plan);
 }
 
-static void fail(struct varlink_call *call)
-{
-    json_object *fields = json_object_new_object();
-
-    (void)json_add_string(fields, "reason", "The plan could not be made.");
-    (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", fields);
-}
-
 static void answer(struct dry_run *dry)
 {
     json_object *reply = json_object_new_object();
@@ -87,7 +79,7 @@ static void answer(struct dry_run *dry)
         (void)varlink_reply(dry->call, reply);
     } else {
         json_object_put(reply);
-        fail(dry->call);
+        result_answer_failed(dry->call, "The plan could not be made.");
     }
     dry_run_free(dry);
 }
@@ -134,7 +126,7 @@ void plan_reply(struct manager *manager, struct varlink_call *call, struct reque
     if (!dry) {
         plan_release(plan);
         request_release(request);
-        fail(call);
+        result_answer_failed(call, "The plan could not be made.");
         return;
     }
     *dry = (struct dry_run){

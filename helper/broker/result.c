@@ -39,6 +39,14 @@ json_object *result_without_output(json_object *result)
     return copy;
 }
 
+void result_answer_failed(struct varlink_call *call, const char *reason)
+{
+    json_object *fields = json_object_new_object();
+
+    (void)json_add_string(fields, "reason", reason);
+    (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", fields);
+}
+
 const char *result_mime_type(const char *name)
 {
     static const struct {

@@ -347,9 +347,7 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
         free(run);
         plan_release(plan);
         request_release(request);
-        json_object *fields = json_object_new_object();
-        (void)json_add_string(fields, "reason", "The run could not be prepared.");
-        (void)varlink_error(call, "io.sbxctl.Sandbox.Failed", fields);
+        result_answer_failed(call, "The run could not be prepared.");
         return;
     }
     run->manager = manager;
