@@ -5,8 +5,10 @@
 
 # shellcheck disable=SC2034  # for those who source this
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
-STATE=/run/sbxctl-test
-LOGS=/var/log/sbxctl-test
+# SBXCTL_TEST_MACHINE=NAME in the environment: machines of one's own, for a second checkout beside the first.
+MACHINE_SUFFIX=${SBXCTL_TEST_MACHINE:+-$SBXCTL_TEST_MACHINE}
+STATE=/run/sbxctl-test$MACHINE_SUFFIX
+LOGS=/var/log/sbxctl-test$MACHINE_SUFFIX
 QUIET=${QUIET:-}
 
 step_name=

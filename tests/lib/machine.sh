@@ -11,7 +11,7 @@ check_release() {
     [[ " ${RELEASES[*]} " == *" $1 "* ]] || usage_error "unknown release '$1'; known: ${RELEASES[*]}"
 }
 
-container_of() { echo "sbxctl-machine-$1"; }
+container_of() { echo "sbxctl-machine-$1$MACHINE_SUFFIX"; }
 
 # The release that was last brought up is the one people mean when they name none.
 current_release() {
