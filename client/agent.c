@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +15,13 @@
 
 #define AGENT_PROGRAM "/usr/bin/pkttyagent"
 #define AGENT_PATIENCE_MSEC 5000
+
+/* With --fallback a desktop's agent comes first. But then polkit (126 and before) asks no agent at
+ * all for a process outside of any session, such as one started by su or cron. */
+static bool is_in_desktop(void)
+{
+    return getenv("DISPLAY") || getenv("WAYLAND_DISPLAY");
+}
 
 /* In the child. The agent opens the terminal itself. */
 static void exec_agent(int notify)
@@ -26,15 +35,25 @@ static void exec_agent(int notify)
     dup2(null, STDOUT_FILENO);
     signal(SIGPIPE, SIG_DFL);
     snprintf(option, sizeof(option), "%d", notify);
-    execl(AGENT_PROGRAM, "pkttyagent", "--fallback", "--notify-fd", option, (char *)NULL);
+    execl(AGENT_PROGRAM, "pkttyagent", "--notify-fd", option, is_in_desktop() ? "--fallback" : NULL,
+          (char *)NULL);
     _exit(1);
+}
+
+/* The script may have our stdin; the agent uses the controlling terminal. A job in the background
+ * would be stopped for it, and a program that reads our messages would not see it. */
+static bool may_use_terminal(void)
+{
+    _cleanup_close_ int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    return terminal >= 0 && isatty(STDERR_FILENO) && tcgetpgrp(terminal) == getpgrp();
 }
 
 void agent_start(struct agent *agent)
 {
     int notify[2];
 
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || access(AGENT_PROGRAM, X_OK) < 0 ||
+    if (geteuid() == 0 || !may_use_terminal() || access(AGENT_PROGRAM, X_OK) < 0 ||
         pipe2(notify, O_CLOEXEC) < 0)
         return;
     agent->pid = fork();

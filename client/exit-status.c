@@ -67,6 +67,7 @@ int exit_status_of_error(const char *error)
 {
     static const char *const denials[] = {
         "io.sbxctl.Sandbox.ApprovalRequired",
+        "io.sbxctl.Sandbox.ApprovalBusy",
         "io.sbxctl.Sandbox.Denied",
         VARLINK_ERROR_PERMISSION_DENIED,
     };

@@ -45,15 +45,6 @@ static void print_inputs(json_object *inputs)
         printf("%-13s … and %d more\n", "", total - n);
 }
 
-static const char *verdict_text(const char *verdict)
-{
-    if (strcmp(verdict, "yes") == 0)
-        return "given";
-    if (strcmp(verdict, "challenge") == 0)
-        return "needed, not given";
-    return "refused";
-}
-
 static void print_approvals(json_object *approvals)
 {
     bool first = true;
@@ -66,7 +57,7 @@ static void print_approvals(json_object *approvals)
     {
         const char *text = json_object_get_string(verdict);
         _cleanup_free_ char *shown = displayed(action);
-        printf("%-13s %s: %s\n", first ? "approvals" : "", shown, verdict_text(text ? text : ""));
+        printf("%-13s %s: %s\n", first ? "approvals" : "", shown, approval_text(text));
         first = false;
     }
 }
@@ -87,6 +78,10 @@ int plan_print(json_object *object)
     _cleanup_free_ char *sha256 = displayed(plan.script_sha256);
     printf("%-13s %s, %s\n", "script", name, format_bytes(plan.script_bytes, size));
     printf("%-13s %s\n", "sha256", sha256);
+    if (plan.request_sha256) {
+        _cleanup_free_ char *request = displayed(plan.request_sha256);
+        printf("%-13s %s\n", "request", request);
+    }
     printf("%-13s %s (%s)\n", "language", language, interpreter);
     print_arguments(plan.arguments);
     printf("%-13s %s\n", "engine", engine);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/say.h"
 #include "common/cleanup.h"
@@ -52,6 +53,17 @@ const char *policy_field_text(const struct policy *policy, enum policy_field fie
         break;
     }
     return "";
+}
+
+const char *approval_text(const char *answer)
+{
+    if (answer && strcmp(answer, "yes") == 0)
+        return "no approval needed";
+    if (answer && strcmp(answer, "challenge") == 0)
+        return "needs your password";
+    if (answer && strcmp(answer, "administrator") == 0)
+        return "needs an administrator";
+    return "not allowed";
 }
 
 void policy_print_lines(const struct policy *policy)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/exit-status.h"
 #include "client/helper.h"
@@ -13,8 +14,10 @@
 #include "client/verb.h"
 #include "common/quantity.h"
 
+#define APPROVAL_TEXT 80
+
 struct answer {
-    json_object *defaults, *ceiling, *languages;
+    json_object *defaults, *ceiling, *languages, *approvals;
     uint64_t runs_max, queued_max, script_bytes_max, input_bytes_max, inputs_max;
     const char *engine;
 };
@@ -24,6 +27,7 @@ static int answer_parse(json_object *object, struct answer *ret)
     static const struct json_field fields[] = {
         { "defaults", JSON_FIELD_OBJECT, offsetof(struct answer, defaults), true },
         { "ceiling", JSON_FIELD_OBJECT, offsetof(struct answer, ceiling), true },
+        { "approvals", JSON_FIELD_OBJECT, offsetof(struct answer, approvals) },
         { "languages", JSON_FIELD_OBJECT, offsetof(struct answer, languages) },
         { "engine", JSON_FIELD_STRING, offsetof(struct answer, engine), true },
         { "runsMax", JSON_FIELD_UINT64, offsetof(struct answer, runs_max), .max = INT64_MAX },
@@ -39,30 +43,38 @@ static int answer_parse(json_object *object, struct answer *ret)
     return json_dispatch(object, fields, ELEMENTS(fields), true, ret, &(const char *){ NULL });
 }
 
-/* What asking for more than the default takes (table of docs/sbxctl.1). */
-static const char *needed_action(enum policy_field field)
+/* "needs your password (io.sbxctl.run-network)". */
+static const char *approval(json_object *approvals, const char *action, char buffer[APPROVAL_TEXT])
 {
-    if (field == POLICY_NETWORK)
-        return "io.sbxctl.run-network";
-    return field <= POLICY_TIME ? "io.sbxctl.run-resources" : "";
+    snprintf(buffer, APPROVAL_TEXT, "%s (%s)", approval_text(json_get_string(approvals, action)),
+             action);
+    return buffer;
 }
 
-static int print_policies(const struct policy *defaults, const struct policy *ceiling)
+/* What asking for more than the default takes, as far as it can be asked for. */
+static const char *more(json_object *approvals, enum policy_field field, const char *from,
+                        const char *to, char buffer[APPROVAL_TEXT])
 {
-    static const char *const heading[] = { "", "DEFAULT", "CEILING", "ABOVE THE DEFAULT NEEDS" };
+    if (field > POLICY_TIME || strcmp(from, to) == 0)
+        return "";
+    return approval(approvals,
+                    field == POLICY_NETWORK ? "io.sbxctl.run-network" : "io.sbxctl.run-resources",
+                    buffer);
+}
+
+static int print_policies(json_object *approvals, const struct policy *defaults,
+                          const struct policy *ceiling)
+{
+    static const char *const heading[] = { "", "DEFAULT", "CEILING", "ABOVE THE DEFAULT" };
     _cleanup_(table_release) struct table table = { .n_columns = ELEMENTS(heading) };
-    char text[POLICY_TEXT], ceiling_text[POLICY_TEXT];
+    char text[POLICY_TEXT], ceiling_text[POLICY_TEXT], approval_line[APPROVAL_TEXT];
     int r = table_add(&table, heading);
 
     for (enum policy_field f = POLICY_NETWORK; f < POLICY_FIELDS && r == 0; f++) {
-        bool can_be_asked_for = f <= POLICY_TIME;
-        r = table_add(&table,
-                      (const char *[]){
-                          policy_field_name(f),
-                          policy_field_text(defaults, f, text),
-                          can_be_asked_for ? policy_field_text(ceiling, f, ceiling_text) : "fixed",
-                          needed_action(f),
-                      });
+        const char *from = policy_field_text(defaults, f, text);
+        const char *to = f <= POLICY_TIME ? policy_field_text(ceiling, f, ceiling_text) : "fixed";
+        r = table_add(&table, (const char *[]){ policy_field_name(f), from, to,
+                                                more(approvals, f, from, to, approval_line) });
     }
     if (r < 0)
         return say_failure_errno(r, "cannot show the policy");
@@ -72,10 +84,12 @@ static int print_policies(const struct policy *defaults, const struct policy *ce
 
 static void print_limits(const struct answer *answer)
 {
-    char size[QUANTITY_TEXT];
+    char size[QUANTITY_TEXT], text[APPROVAL_TEXT];
     _cleanup_free_ char *engine = displayed(answer->engine);
 
     printf("\nengine       %s\n", engine);
+    printf("cloud        %s\n", approval(answer->approvals, "io.sbxctl.run-cloud", text));
+    printf("other images %s\n", approval(answer->approvals, "io.sbxctl.run-image", text));
     printf("runs         %" PRIu64 " at once, %" PRIu64 " waiting\n", answer->runs_max,
            answer->queued_max);
     printf("script       up to %s\n", format_bytes(answer->script_bytes_max, size));
@@ -115,7 +129,7 @@ int verb_policy(const struct verb *verb, int argc, char **argv)
     if (answer_parse(answer.parameters, &parsed) < 0 ||
         policy_parse(parsed.defaults, &defaults) < 0 || policy_parse(parsed.ceiling, &ceiling) < 0)
         return say_failure(EXIT_OURS, "Failed", NULL, "the helper's policy is not understood");
-    r = print_policies(&defaults, &ceiling);
+    r = print_policies(parsed.approvals, &defaults, &ceiling);
     if (r != 0)
         return r;
     print_limits(&parsed);

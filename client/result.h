@@ -65,7 +65,8 @@ struct result {
     const char *reason, *hint;
     int64_t exit_code; /* -1: none */
     const char *signal;
-    const char *engine, *image, *language, *script_name, *script_sha256, *output_directory;
+    const char *engine, *image, *language, *script_name, *script_sha256, *request_sha256;
+    const char *output_directory;
     uint64_t oom_kills, leftovers, started_usec, ended_usec, expires_usec;
     struct usage usage;
     json_object *policy, *standard_output, *standard_error; /* for the functions above */
@@ -75,7 +76,7 @@ struct result {
 int result_parse(json_object *object, struct result *ret);
 
 struct plan {
-    const char *engine, *language, *interpreter, *script_name, *script_sha256;
+    const char *engine, *language, *interpreter, *script_name, *script_sha256, *request_sha256;
     uint64_t script_bytes;
     json_object *arguments, *policy, *approvals, *inputs;
 };

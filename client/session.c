@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -23,8 +24,9 @@ struct session {
     int signals;
     struct pump *pump;
     bool is_started, is_answered, is_cancelled;
-    int lost; /* negative errno of a connection that ended too early; 0 otherwise */
-    char *id; /* NULL until the helper has told it */
+    bool is_asking; /* a dialog about an approval is open */
+    int lost;       /* negative errno of a connection that ended too early; 0 otherwise */
+    char *id;       /* NULL until the helper has told it */
     struct progress progress;
     struct varlink_answer final;
 };
@@ -52,8 +54,12 @@ static int take_signals(void)
     return fd < 0 ? -errno : fd;
 }
 
-static int give_up(void)
+static int give_up(const struct session *session)
 {
+    if (session->is_asking) {
+        fputc('\n', stderr); /* the dialog's prompt stands there */
+        return say_failure(EXIT_INTERRUPTED, "Interrupted", NULL, "interrupted; nothing was run");
+    }
     return say_failure(EXIT_INTERRUPTED, "Interrupted", NULL, "interrupted; the run is ended");
 }
 
@@ -82,9 +88,9 @@ static int handle_signals(struct session *session)
 
     while (read(session->signals, &info, sizeof(info)) == sizeof(info)) {
         /* Only output is left to be passed on, and that may be what takes too long. */
-        bool once_more = session->is_cancelled || !session->client;
+        bool once_more = session->is_cancelled || !session->client || session->is_asking;
         if (info.ssi_signo != SIGINT || once_more || !session->id)
-            return give_up();
+            return give_up(session);
         int r = cancel(session);
         if (r != 0)
             return r;
@@ -107,6 +113,15 @@ static void start_streams(struct session *session, struct varlink_answer *answer
     pump_start(session->pump, run, own);
 }
 
+/* Said at once: the dialog may hide behind a window, or be another terminal's. */
+static void say_approval(json_object *parameters)
+{
+    const char *phase = json_get_string(parameters, "phase");
+    _cleanup_free_ char *shown = displayed(phase ? phase : "asking for an approval");
+
+    say("%s", shown);
+}
+
 static int handle_event(struct session *session, struct varlink_answer *answer)
 {
     const char *event = json_get_string(answer->parameters, "event");
@@ -116,6 +131,11 @@ static int handle_event(struct session *session, struct varlink_answer *answer)
         session->id = strdup(id);
         if (!session->id)
             return say_failure_errno(-ENOMEM, "cannot follow the run");
+    }
+    session->is_asking = event && strcmp(event, "approval") == 0;
+    if (session->is_asking) {
+        say_approval(answer->parameters);
+        return 0;
     }
     if (!event || strcmp(event, "started") != 0) {
         if (event && !session->is_started)

@@ -144,6 +144,7 @@ static int print_run(const struct result *run)
     print_end_of_run(run);
     print_text("script", run->script_name);
     print_text("sha256", run->script_sha256);
+    print_text("request", run->request_sha256);
     print_text("language", run->language);
     print_text("engine", run->engine);
     print_text("image", run->image);

@@ -5,6 +5,7 @@
 #include "common/quantity.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,62 +27,181 @@ enum authorize_rule authorize_method(const char *method)
     return AUTHORIZE_REFUSE;
 }
 
+static const struct {
+    enum approval approval;
+    const char *action;
+    bool admin; /* its default is auth_admin, see io.sbxctl.policy */
+} actions[] = {
+    { APPROVAL_RUN, "io.sbxctl.run", false },
+    { APPROVAL_NETWORK, "io.sbxctl.run-network", false },
+    { APPROVAL_RESOURCES, "io.sbxctl.run-resources", false },
+    { APPROVAL_CLOUD, "io.sbxctl.run-cloud", false },
+    { APPROVAL_IMAGE, "io.sbxctl.run-image", true },
+};
+
 const char *authorize_action(enum approval approval)
 {
-    switch (approval) {
-    case APPROVAL_RUN:
-        return "io.sbxctl.run";
-    case APPROVAL_NETWORK:
-        return "io.sbxctl.run-network";
-    case APPROVAL_RESOURCES:
-        return "io.sbxctl.run-resources";
-    default:
-        return "io.sbxctl.unknown"; /* not an action: polkit refuses it */
-    }
+    for (size_t i = 0; i < ELEMENTS(actions); i++)
+        if (actions[i].approval == approval)
+            return actions[i].action;
+    return "io.sbxctl.unknown"; /* not an action: polkit refuses it */
 }
 
-void authorize_describe(enum approval approval, const struct limits *limits,
-                        const struct limits *defaults, char *buffer, size_t size)
+const char *authorize_combined_action(bool admin)
+{
+    return admin ? "io.sbxctl.run-elevated-admin" : "io.sbxctl.run-elevated";
+}
+
+bool authorize_needs_admin(enum approval approval)
+{
+    for (size_t i = 0; i < ELEMENTS(actions); i++)
+        if (actions[i].approval == approval)
+            return actions[i].admin;
+    return true;
+}
+
+/* ---- For people ---- */
+
+struct list {
+    char items[8][128];
+    size_t n;
+};
+
+__attribute__((format(printf, 2, 3))) static void list_add(struct list *list, const char *format,
+                                                           ...)
+{
+    va_list args;
+
+    if (list->n == ELEMENTS(list->items))
+        return;
+    va_start(args, format);
+    vsnprintf(list->items[list->n++], sizeof(list->items[0]), format, args);
+    va_end(args);
+}
+
+static void list_resources(struct list *list, const struct limits *limits,
+                           const struct limits *defaults)
 {
     char a[QUANTITY_TEXT], b[QUANTITY_TEXT];
 
-    if (approval == APPROVAL_RUN)
-        snprintf(buffer, size, "running code in a sandbox");
-    else if (approval == APPROVAL_NETWORK)
-        snprintf(buffer, size, "network access");
-    else if (limits->memory_bytes > defaults->memory_bytes)
-        snprintf(buffer, size, "memory of %s, above the default of %s",
-                 format_bytes(limits->memory_bytes, a), format_bytes(defaults->memory_bytes, b));
-    else if (limits->timeout_usec > defaults->timeout_usec)
-        snprintf(buffer, size, "a time limit of %s, above the default of %s",
-                 format_usec(limits->timeout_usec, a), format_usec(defaults->timeout_usec, b));
-    else
-        snprintf(buffer, size, "%g CPUs, above the default of %g",
-                 (double)limits->cpu_percent / 100, (double)defaults->cpu_percent / 100);
+    if (limits->memory_bytes > defaults->memory_bytes)
+        list_add(list, "memory of %s (default: %s)", format_bytes(limits->memory_bytes, a),
+                 format_bytes(defaults->memory_bytes, b));
+    if (limits->cpu_percent > defaults->cpu_percent)
+        list_add(list, "%g CPUs (default: %g)", (double)limits->cpu_percent / 100,
+                 (double)defaults->cpu_percent / 100);
+    if (limits->timeout_usec > defaults->timeout_usec)
+        list_add(list, "a time limit of %s (default: %s)", format_usec(limits->timeout_usec, a),
+                 format_usec(defaults->timeout_usec, b));
 }
 
-int authorize_ask(struct polkit *polkit, const struct peer *peer, enum approval approval,
-                  const struct request *request, const struct plan *plan, polkit_fn done,
-                  void *userdata, struct polkit_check **ret)
+void authorize_describe(unsigned approvals, const struct plan *plan, const struct limits *defaults,
+                        char *buffer, size_t size)
 {
-    _cleanup_free_ char *script =
-        escape_text(request->script_name, strlen(request->script_name), 80);
-    char memory[24], cpus[24], timeout[24];
-    const struct polkit_detail details[] = {
-        { "network", plan->limits.network ? "internet" : "none" },
-        { "memory", memory },
-        { "cpus", cpus },
-        { "timeout", timeout },
-        { "engine", plan->engine },
-        { "script", script },
-        { "sha256", request->script_sha256 },
-    };
+    struct list list = { .n = 0 };
+    size_t used = 0;
 
-    if (!script)
+    if (approvals & APPROVAL_NETWORK)
+        list_add(&list, "network access");
+    if (approvals & APPROVAL_RESOURCES)
+        list_resources(&list, &plan->limits, defaults);
+    if (approvals & APPROVAL_CLOUD)
+        list_add(&list, "sending code and files to the cloud (engine %s)", plan->engine);
+    if (approvals & APPROVAL_IMAGE)
+        list_add(&list, "an image that is not on this machine's list");
+    if (list.n == 0)
+        list_add(&list, "running code in a sandbox");
+    *buffer = '\0';
+    for (size_t i = 0; i < list.n && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s",
+                                 i == 0            ? ""
+                                 : i + 1 == list.n ? " and "
+                                                   : ", ",
+                                 list.items[i]);
+}
+
+/* ---- For polkit ---- */
+
+#define DETAILS_MAX 16
+#define DETAIL_MAX 200
+
+struct details {
+    struct polkit_detail list[DETAILS_MAX];
+    char values[DETAILS_MAX][DETAIL_MAX + 1];
+    size_t n;
+};
+
+__attribute__((format(printf, 3, 4))) static void
+details_add(struct details *details, const char *key, const char *format, ...)
+{
+    char *value = details->values[details->n];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(value, DETAIL_MAX + 1, format, args);
+    va_end(args);
+    details->list[details->n++] = (struct polkit_detail){ key, value };
+}
+
+/* A name for a dialog: one line, printable, short, and nothing that a toolkit could take for markup
+ * or polkit for a variable. */
+static int add_name(struct details *details, const char *key, const char *name)
+{
+    _cleanup_free_ char *text = escape_text(name, strlen(name), 80);
+
+    if (!text)
         return -ENOMEM;
-    snprintf(memory, sizeof(memory), "%" PRIu64, plan->limits.memory_bytes);
-    snprintf(cpus, sizeof(cpus), "%" PRIu64, plan->limits.cpu_percent);
-    snprintf(timeout, sizeof(timeout), "%" PRIu64, plan->limits.timeout_usec / 1000000);
-    return polkit_ask(polkit, peer, authorize_action(approval), details, ELEMENTS(details), done,
-                      userdata, ret);
+    for (char *p = text; *p; p++)
+        if (strchr("<>&$", *p))
+            *p = '_';
+    details_add(details, key, "%s", text);
+    return 0;
+}
+
+static void add_parts(struct details *details, unsigned approvals)
+{
+    char text[DETAIL_MAX + 1] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < ELEMENTS(actions); i++)
+        if (approvals & actions[i].approval && used < sizeof(text))
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? " " : "",
+                                     actions[i].action);
+    details_add(details, "actions", "%s", text);
+}
+
+static int add_request(struct details *details, const struct request *request)
+{
+    int r = add_name(details, "script", request->script_name);
+
+    details_add(details, "sha256", "%s", request->script_sha256);
+    details_add(details, "request", "%s", request->sha256);
+    details_add(details, "request_id", "%.16s", request->sha256);
+    return r;
+}
+
+int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *action,
+                  unsigned approvals, const struct request *request, const struct plan *plan,
+                  uint64_t dialog_usec, polkit_fn done, void *userdata, struct polkit_check **ret)
+{
+    const struct limits *limits = &plan->limits;
+    struct details details = { .n = 0 };
+    char text[QUANTITY_TEXT];
+    int r;
+
+    add_parts(&details, approvals);
+    details_add(&details, "network", "%s", limits->network ? "internet" : "none");
+    details_add(&details, "memory", "%" PRIu64, limits->memory_bytes);
+    details_add(&details, "memory_text", "%s", format_bytes(limits->memory_bytes, text));
+    details_add(&details, "cpus", "%g", (double)limits->cpu_percent / 100);
+    details_add(&details, "timeout", "%g", (double)limits->timeout_usec / 1e6);
+    details_add(&details, "timeout_text", "%s", format_usec(limits->timeout_usec, text));
+    details_add(&details, "engine", "%s", plan->engine);
+    if (plan->language)
+        details_add(&details, "language", "%s", plan->language->name);
+    r = request ? add_request(&details, request) : 0;
+    if (r < 0)
+        return r;
+    return polkit_ask(polkit, peer, action, details.list, details.n, dialog_usec, done, userdata,
+                      ret);
 }

@@ -15,17 +15,21 @@ enum authorize_rule {
 /* @method without the interface. */
 enum authorize_rule authorize_method(const char *method);
 
-/* What a run asks for that needs @approval, for people: "memory of 1 GiB, above the default of 512
- * MiB". */
-void authorize_describe(enum approval approval, const struct limits *limits,
-                        const struct limits *defaults, char *buffer, size_t size);
-
-/* Asks polkit for one approval, with what the run asks for as details: network, memory (bytes),
- * cpus (percent of one), timeout (seconds), engine, script (its name, escaped) and sha256.
- * Administrators write rules on them. As polkit_ask(). */
-int authorize_ask(struct polkit *polkit, const struct peer *peer, enum approval approval,
-                  const struct request *request, const struct plan *plan, polkit_fn done,
-                  void *userdata, struct polkit_check **ret);
-
 /* The polkit action of one approval. */
 const char *authorize_action(enum approval approval);
+/* The action that stands for several approvals in one dialog. */
+const char *authorize_combined_action(bool admin);
+/* Whether approving it is an administrator's by default. */
+bool authorize_needs_admin(enum approval approval);
+
+/* What a run asks for that needs @approvals, for people: "network access and memory of 1 GiB
+ * (default: 512 MiB)". */
+void authorize_describe(unsigned approvals, const struct plan *plan, const struct limits *defaults,
+                        char *buffer, size_t size);
+
+/* Asks polkit about @action, which stands for @approvals, with what is asked for as details. They
+ * are an interface, for which administrators write rules: sbxctl-polkit(7) lists them. @request may
+ * be NULL: then it is about no script in particular. As polkit_ask(). */
+int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *action,
+                  unsigned approvals, const struct request *request, const struct plan *plan,
+                  uint64_t dialog_usec, polkit_fn done, void *userdata, struct polkit_check **ret);

@@ -18,7 +18,16 @@
 #define CONFIG_LINE_MAX 190
 #define CONFIG_DROPINS_MAX 64
 
-enum key_type { KEY_BYTES, KEY_USEC, KEY_CPUS, KEY_NUMBER, KEY_BOOL, KEY_NETWORK, KEY_WORD };
+enum key_type {
+    KEY_BYTES,
+    KEY_USEC,
+    KEY_CPUS,
+    KEY_NUMBER,
+    KEY_BOOL,
+    KEY_NETWORK,
+    KEY_WORD,
+    KEY_WORDS
+};
 
 static const struct key {
     const char *section, *name;
@@ -48,9 +57,11 @@ static const struct key {
     { "Queue", "RunsPerUser", KEY_NUMBER, AT(runs_per_user), 1, 1000 },
     { "Queue", "QueuedPerUser", KEY_NUMBER, AT(queued_per_user), 0, 10000 },
     { "Helper", "Engine", KEY_WORD, AT(engine), 0, 64 },
+    { "Helper", "CloudEngines", KEY_WORDS, AT(cloud_engines), 0, 0 },
     { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
     { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
     { "Helper", "ConnectionsPerUser", KEY_NUMBER, AT(connections_per_user), 2, 1000 },
+    { "Helper", "ApprovalTimeout", KEY_USEC, AT(approval_timeout_usec), 1000000, 3600000000 },
     { "Helper", "StartTimeout", KEY_USEC, AT(start_timeout_usec), 1000000, 3600000000 },
     { "Helper", "Grace", KEY_USEC, AT(grace_usec), 0, 60000000 },
     { "Helper", "IdleExit", KEY_USEC, AT(idle_exit_usec), 1000000, 86400000000 },
@@ -81,6 +92,7 @@ static const struct config built_in = {
     .runs_per_user = 2,
     .queued_per_user = 16,
     .connections_per_user = 64,
+    .approval_timeout_usec = 300000000,
     .start_timeout_usec = 30000000,
     .grace_usec = 2000000,
     .idle_exit_usec = 30000000,
@@ -99,6 +111,7 @@ static void free_words(char **words)
 void config_release(struct config *config)
 {
     free(config->engine);
+    free_words(config->cloud_engines);
     for (size_t i = 0; i < config->n_languages; i++) {
         struct language *language = &config->languages[i];
         free(language->name);
@@ -184,6 +197,8 @@ static int apply_key(struct config *config, const struct key *key, const char *v
     case KEY_WORD:
         return word_is_plain(value) && strlen(value) <= key->max ? replace_string(target, value)
                                                                  : -EINVAL;
+    case KEY_WORDS:
+        return parse_words(value, target);
     case KEY_BYTES:
         r = parse_bytes(value, &number);
         break;
@@ -421,8 +436,11 @@ int config_load(const char *directory, const char *vendor_directory, struct conf
 
     *ret_error = NULL;
     config.engine = strdup("systemd");
-    if (!config.engine)
+    config.cloud_engines[0] = strdup("e2b");
+    if (!config.engine || !config.cloud_engines[0]) {
+        config_release(&config);
         return -ENOMEM;
+    }
     r = load_all(&config, directory, vendor_directory, ret_error);
     if (r < 0) {
         config_release(&config);

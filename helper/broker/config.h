@@ -38,8 +38,10 @@ struct config {
     uint64_t runs, runs_per_user, queued_per_user;
     uint64_t connections_per_user;
     uint64_t start_timeout_usec, grace_usec, idle_exit_usec;
+    uint64_t approval_timeout_usec; /* how long a dialog may stay open */
     bool audit_required, audit_arguments;
     char *engine;
+    char *cloud_engines[CONFIG_WORDS_MAX + 1]; /* where code and files leave the machine */
     struct language languages[CONFIG_LANGUAGES_MAX];
     size_t n_languages;
 };

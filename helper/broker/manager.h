@@ -11,6 +11,7 @@
 #include "broker/store.h"
 #include "common/varlink.h"
 
+struct approving;
 struct run;
 
 struct manager {
@@ -21,8 +22,9 @@ struct manager {
     struct run_index *index;
     struct store *store;
     struct polkit *polkit;
-    struct run *runs; /* all that have not been reported, in the order of their arrival */
-    int staging;      /* directory fd */
+    struct approving *dialogs; /* those whose dialog is open; one per user at most */
+    struct run *runs;          /* all that have not been reported, in the order of their arrival */
+    int staging;               /* directory fd */
     const char *state_directory;
     sd_event_source *idle;
     bool connected; /* somebody is */

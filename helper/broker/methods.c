@@ -1,8 +1,10 @@
 /* The methods of io.sbxctl.Sandbox, see methods.h and the interface text. */
 #include "broker/methods.h"
 #include "broker/authorize.h"
+#include "broker/digest.h"
 #include "broker/engines.h"
 #include "broker/plan-reply.h"
+#include "broker/policy-reply.h"
 #include "broker/result.h"
 #include "broker/run.h"
 
@@ -108,7 +110,7 @@ static int method_run(struct varlink_call *call, struct manager *manager)
     if (r >= 0) {
         r = admit_engine(&plan, &refusal);
         if (r >= 0)
-            r = request_digest_script(&request);
+            r = request_digest(&request, &plan);
         if (r < 0)
             plan_release(&plan);
     }
@@ -464,34 +466,13 @@ static int method_read(struct varlink_call *call, struct manager *manager)
 
 /* ---- What this machine offers ---- */
 
-static json_object *languages_object(const struct config *config)
-{
-    json_object *object = json_object_new_object();
-
-    for (size_t i = 0; object && i < config->n_languages; i++)
-        (void)json_add_string(object, config->languages[i].name, config->languages[i].interpreter);
-    return object;
-}
-
 static int method_get_policy(struct varlink_call *call, struct manager *manager)
 {
-    const struct config *config = &manager->config;
-    _cleanup_json_ json_object *reply = json_object_new_object();
     const char *bad;
 
     if (json_dispatch(varlink_call_parameters(call), NULL, 0, false, NULL, &bad) < 0)
         return varlink_error_invalid_parameter(call, bad);
-    if (!reply || json_add(reply, "defaults", result_policy(config, &config->defaults)) < 0 ||
-        json_add(reply, "ceiling", result_policy(config, &config->ceiling)) < 0 ||
-        json_add_uint64(reply, "runsMax", config->runs_per_user) < 0 ||
-        json_add_uint64(reply, "queuedMax", config->queued_per_user) < 0 ||
-        json_add_uint64(reply, "scriptBytesMax", config->script_bytes) < 0 ||
-        json_add_uint64(reply, "inputBytesMax", config->input_bytes) < 0 ||
-        json_add_uint64(reply, "inputsMax", config->inputs) < 0 ||
-        json_add(reply, "languages", languages_object(config)) < 0 ||
-        json_add_string(reply, "engine", config->engine) < 0)
-        return -ENOMEM;
-    return varlink_reply(call, TAKE_PTR(reply));
+    return policy_reply(manager, call);
 }
 
 static int method_get_engines(struct varlink_call *call, struct manager *manager)

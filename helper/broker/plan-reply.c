@@ -1,7 +1,7 @@
 /* The answer to a dry run, see plan-reply.h. */
 #include "broker/plan-reply.h"
-#include "broker/authorize.h"
 #include "broker/result.h"
+#include "broker/survey.h"
 
 #include <string.h>
 
@@ -11,16 +11,14 @@ struct dry_run {
     struct request request;
     struct plan plan;
     json_object *approvals;
-    unsigned asked; /* approvals that polkit answered, and the one that it is asked */
-    enum approval current;
-    struct polkit_check *check;
+    struct survey *survey;
 };
 
 static void dry_run_free(struct dry_run *dry)
 {
     varlink_call_on_gone(dry->call, NULL, NULL);
     varlink_call_unref(dry->call);
-    polkit_check_free(dry->check);
+    survey_free(dry->survey);
     json_object_put(dry->approvals);
     plan_release(&dry->plan);
     request_release(&dry->request);
@@ -65,7 +63,8 @@ static json_object *plan_object(struct dry_run *dry)
         json_add(plan, "inputs", inputs_object(request)) < 0 ||
         json_add_string(plan, "scriptName", request->script_name) < 0 ||
         json_add_uint64(plan, "scriptBytes", request->script_bytes) < 0 ||
-        json_add_string(plan, "scriptSha256", request->script_sha256) < 0)
+        json_add_string(plan, "scriptSha256", request->script_sha256) < 0 ||
+        json_add_string(plan, "requestSha256", request->sha256) < 0)
         return NULL;
     return TAKE_PTR(plan);
 }
@@ -84,33 +83,12 @@ static void answer(struct dry_run *dry)
     dry_run_free(dry);
 }
 
-static void ask_next(struct dry_run *dry);
-
-static void on_answer(enum polkit_answer polkit, void *userdata)
+static void on_surveyed(json_object *answers, void *userdata)
 {
     struct dry_run *dry = userdata;
-    const char *word = polkit == POLKIT_YES         ? "yes"
-                       : polkit == POLKIT_CHALLENGE ? "challenge"
-                                                    : "no";
 
-    dry->check = polkit_check_free(dry->check);
-    (void)json_add_string(dry->approvals, authorize_action(dry->current), word);
-    ask_next(dry);
-}
-
-static void ask_next(struct dry_run *dry)
-{
-    unsigned open = dry->plan.approvals & ~dry->asked;
-
-    if (open == 0) {
-        answer(dry);
-        return;
-    }
-    dry->current = (enum approval)(open & -open);
-    dry->asked |= dry->current;
-    if (authorize_ask(dry->manager->polkit, varlink_call_peer(dry->call), dry->current,
-                      &dry->request, &dry->plan, on_answer, dry, &dry->check) < 0)
-        on_answer(POLKIT_UNAVAILABLE, dry);
+    dry->approvals = answers;
+    answer(dry);
 }
 
 static void on_gone(struct varlink_call *call, void *userdata)
@@ -134,8 +112,9 @@ void plan_reply(struct manager *manager, struct varlink_call *call, struct reque
         .call = varlink_call_ref(call),
         .request = *request,
         .plan = *plan,
-        .approvals = json_object_new_object(),
     };
     varlink_call_on_gone(call, on_gone, dry);
-    ask_next(dry);
+    if (survey_begin(manager, varlink_call_peer(call), &dry->request, &dry->plan, on_surveyed, dry,
+                     &dry->survey) < 0)
+        answer(dry);
 }

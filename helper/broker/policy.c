@@ -115,6 +115,14 @@ static int above(struct refusal *refusal, const char *field, uint64_t requested,
     return -EPERM;
 }
 
+static bool is_word(char *const *words, const char *word, size_t length)
+{
+    for (; *words; words++)
+        if (strlen(*words) == length && memcmp(*words, word, length) == 0)
+            return true;
+    return false;
+}
+
 static uint64_t given_or(uint64_t value, uint64_t otherwise)
 {
     return value == UINT64_MAX ? otherwise : value;
@@ -159,15 +167,9 @@ static int apply_limits(const struct config *config, const struct request *reque
     if (limits.memory_bytes > defaults->memory_bytes ||
         limits.cpu_percent > defaults->cpu_percent || limits.timeout_usec > defaults->timeout_usec)
         plan->approvals |= APPROVAL_RESOURCES;
+    if (is_word(config->cloud_engines, plan->engine, strlen(plan->engine)))
+        plan->approvals |= APPROVAL_CLOUD;
     return 0;
-}
-
-static bool is_word(char *const *words, const char *word, size_t length)
-{
-    for (; *words; words++)
-        if (strlen(*words) == length && memcmp(*words, word, length) == 0)
-            return true;
-    return false;
 }
 
 /* The interpreter's name in "#!/usr/bin/env -S python3.11 -u": "python3.11", or NULL. */

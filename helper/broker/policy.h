@@ -11,6 +11,9 @@ enum approval {
     APPROVAL_RUN = 1 << 0,
     APPROVAL_NETWORK = 1 << 1,
     APPROVAL_RESOURCES = 1 << 2,
+    APPROVAL_CLOUD = 1 << 3,
+    APPROVAL_IMAGE = 1 << 4,
+    APPROVAL_ALL = (1 << 5) - 1,
 };
 
 struct plan {

@@ -2,20 +2,33 @@
  * polkit reference manual. */
 #include "broker/polkit.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-bus.h>
+#include <systemd/sd-daemon.h>
 
+#define AUTHORITY_NAME "org.freedesktop.PolicyKit1"
+#define AUTHORITY_PATH "/org/freedesktop/PolicyKit1/Authority"
+#define AUTHORITY_INTERFACE "org.freedesktop.PolicyKit1.Authority"
+
+/* Without a dialog nobody has to think. */
 #define CHECK_TIMEOUT_USEC (25 * 1000 * 1000ULL)
+
+/* CheckAuthorizationFlags of the polkit reference manual. */
+#define ALLOW_USER_INTERACTION 1U
 
 struct polkit {
     sd_event *event;
-    sd_bus *bus; /* opened when first needed, again when it was lost */
+    sd_bus *bus;      /* opened when first needed, again when it was lost */
+    uint64_t dialogs; /* how many were asked for; names the next one */
 };
 
 struct polkit_check {
     sd_bus_slot *slot;
+    sd_bus *dialog_bus;        /* where a dialog is open; NULL: none is */
+    char dialog[32];           /* its name, unique on that bus */
     sd_event_source *deferred; /* carries an answer that is known without asking */
     enum polkit_answer answer;
     polkit_fn done;
@@ -48,11 +61,22 @@ struct polkit *polkit_free(struct polkit *polkit)
     return NULL;
 }
 
+/* The answer to that is of no use: there may be no dialog, or polkit may be gone. */
+static void close_dialog(struct polkit_check *check)
+{
+    if (check->dialog_bus)
+        (void)sd_bus_call_method_async(check->dialog_bus, NULL, AUTHORITY_NAME, AUTHORITY_PATH,
+                                       AUTHORITY_INTERFACE, "CancelCheckAuthorization", NULL, NULL,
+                                       "s", check->dialog);
+    check->dialog_bus = sd_bus_unref(check->dialog_bus);
+}
+
 struct polkit_check *polkit_check_free(struct polkit_check *check)
 {
     if (!check)
         return NULL;
     sd_bus_slot_unref(check->slot);
+    close_dialog(check);
     sd_event_source_disable_unref(check->deferred);
     free(check);
     return NULL;
@@ -79,7 +103,7 @@ static int open_bus(struct polkit *polkit)
 static int read_answer(sd_bus_message *reply, enum polkit_answer *ret)
 {
     int authorized, challenge, r;
-    bool dismissed = false;
+    bool dismissed = false, admin = false;
 
     r = sd_bus_message_enter_container(reply, SD_BUS_TYPE_STRUCT, "bba{ss}");
     if (r <= 0)
@@ -99,12 +123,28 @@ static int read_answer(sd_bus_message *reply, enum polkit_answer *ret)
             break;
         if (strcmp(key, "polkit.dismissed") == 0 && *value != '\0')
             dismissed = true;
+        if (strcmp(key, "polkit.result") == 0 && strncmp(value, "auth_admin", 10) == 0)
+            admin = true;
     }
     *ret = authorized && !challenge ? POLKIT_YES
            : dismissed              ? POLKIT_DISMISSED
+           : challenge && admin     ? POLKIT_CHALLENGE_ADMIN
            : challenge              ? POLKIT_CHALLENGE
                                     : POLKIT_NO;
     return 0;
+}
+
+/* Nobody has a dialog's answer any more if polkit itself went away. */
+static enum polkit_answer read_error(const struct polkit_check *check, const sd_bus_error *error)
+{
+    if (check->dialog_bus &&
+        (sd_bus_error_has_name(error, SD_BUS_ERROR_NO_REPLY) ||
+         sd_bus_error_has_name(error, SD_BUS_ERROR_TIMEOUT)) &&
+        sd_bus_is_open(check->dialog_bus) > 0)
+        return POLKIT_TIMED_OUT;
+    fprintf(stderr, SD_WARNING "polkit: no answer: %s: %s\n", error->name,
+            error->message ? error->message : "");
+    return POLKIT_UNAVAILABLE;
 }
 
 static int on_reply(sd_bus_message *reply, void *userdata, sd_bus_error *error)
@@ -112,8 +152,13 @@ static int on_reply(sd_bus_message *reply, void *userdata, sd_bus_error *error)
     struct polkit_check *check = userdata;
     enum polkit_answer answer;
 
-    if (sd_bus_message_is_method_error(reply, NULL) || read_answer(reply, &answer) < 0)
+    if (sd_bus_message_is_method_error(reply, NULL))
+        answer = read_error(check, sd_bus_message_get_error(reply));
+    else if (read_answer(reply, &answer) < 0)
         answer = POLKIT_UNAVAILABLE;
+    /* What was answered is closed already. */
+    if (answer != POLKIT_TIMED_OUT)
+        check->dialog_bus = sd_bus_unref(check->dialog_bus);
     check->done(answer, check->userdata);
     return 1;
 }
@@ -147,16 +192,15 @@ static int append_subject(sd_bus_message *message, const struct peer *peer)
 }
 
 static int send_question(struct polkit *polkit, struct polkit_check *check, const struct peer *peer,
-                         const char *action, const struct polkit_detail *details, size_t n_details)
+                         const char *action, const struct polkit_detail *details, size_t n_details,
+                         uint64_t dialog_usec)
 {
     sd_bus_message *message = NULL;
     int r = open_bus(polkit);
 
     if (r >= 0)
-        r = sd_bus_message_new_method_call(polkit->bus, &message, "org.freedesktop.PolicyKit1",
-                                           "/org/freedesktop/PolicyKit1/Authority",
-                                           "org.freedesktop.PolicyKit1.Authority",
-                                           "CheckAuthorization");
+        r = sd_bus_message_new_method_call(polkit->bus, &message, AUTHORITY_NAME, AUTHORITY_PATH,
+                                           AUTHORITY_INTERFACE, "CheckAuthorization");
     if (r >= 0)
         r = append_subject(message, peer);
     if (r >= 0)
@@ -168,17 +212,20 @@ static int send_question(struct polkit *polkit, struct polkit_check *check, cons
     if (r >= 0)
         r = sd_bus_message_close_container(message);
     if (r >= 0)
-        r = sd_bus_message_append(message, "us", (uint32_t)0, "");
+        r = sd_bus_message_append(message, "us", dialog_usec ? ALLOW_USER_INTERACTION : 0U,
+                                  check->dialog);
     if (r >= 0)
         r = sd_bus_call_async(polkit->bus, &check->slot, message, on_reply, check,
-                              CHECK_TIMEOUT_USEC);
+                              dialog_usec ? dialog_usec : CHECK_TIMEOUT_USEC);
+    if (r >= 0 && dialog_usec)
+        check->dialog_bus = sd_bus_ref(polkit->bus);
     sd_bus_message_unref(message);
     return r;
 }
 
 int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *action,
-               const struct polkit_detail *details, size_t n_details, polkit_fn done,
-               void *userdata, struct polkit_check **ret)
+               const struct polkit_detail *details, size_t n_details, uint64_t dialog_usec,
+               polkit_fn done, void *userdata, struct polkit_check **ret)
 {
     struct polkit_check *check = calloc(1, sizeof(*check));
     int r = 0;
@@ -187,13 +234,15 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
         return -ENOMEM;
     check->done = done;
     check->userdata = userdata;
+    if (dialog_usec)
+        snprintf(check->dialog, sizeof(check->dialog), "sbxctl-%" PRIu64, ++polkit->dialogs);
     check->answer = POLKIT_UNAVAILABLE;
     /* polkit takes the uid as int32 and says yes to what overflows; a start time of 0 makes it skip
      * the check. */
     if (peer->uid > INT_MAX || peer->start_time == 0)
         check->answer = POLKIT_REFUSED;
     else
-        r = send_question(polkit, check, peer, action, details, n_details);
+        r = send_question(polkit, check, peer, action, details, n_details, dialog_usec);
     if (check->answer == POLKIT_REFUSED || r < 0) {
         r = sd_event_add_defer(polkit->event, &check->deferred, on_deferred, check);
         if (r < 0) {

@@ -113,32 +113,6 @@ static int memfd_from_bytes(const void *data, size_t size, int *ret)
     return r;
 }
 
-int request_digest_script(struct request *request)
-{
-    unsigned char buffer[16384], digest[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    unsigned length = 0;
-    int r = 0;
-
-    if (!context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
-        r = -ENOMEM;
-    for (uint64_t offset = 0; r == 0 && offset < request->script_bytes;) {
-        ssize_t n = pread(request->script, buffer, sizeof(buffer), (off_t)offset);
-        if (n <= 0)
-            r = n < 0 ? -errno : -EIO;
-        else if (EVP_DigestUpdate(context, buffer, (size_t)n) != 1)
-            r = -EIO;
-        else
-            offset += (uint64_t)n;
-    }
-    if (r == 0 && EVP_DigestFinal_ex(context, digest, &length) != 1)
-        r = -EIO;
-    EVP_MD_CTX_free(context);
-    for (unsigned i = 0; r == 0 && i < length; i++)
-        snprintf(request->script_sha256 + 2 * i, 3, "%02x", digest[i]);
-    return r;
-}
-
 /* The script is read by us (hash, first line), so it must be a memfd that cannot change or block.
  */
 static int parse_script(struct varlink_call *call, const struct raw_request *raw,

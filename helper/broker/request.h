@@ -25,7 +25,8 @@ struct request {
     char *script_name; /* one path component */
     int script;        /* sealed memfd, ours */
     uint64_t script_bytes;
-    char script_sha256[REQUEST_SHA256_TEXT];
+    char script_sha256[REQUEST_SHA256_TEXT]; /* by digest.h, like the next */
+    char sha256[REQUEST_SHA256_TEXT];        /* of all that will be done */
     char *language;
     char *engine;
     char **arguments; /* NULL-terminated */
@@ -58,7 +59,3 @@ void request_release(struct request *request);
     {                                   \
         .script = -1, .stdin_memfd = -1 \
     }
-
-/* Fills in the script's SHA-256; to be called once its size was admitted. Returns 0 or a negative
- * errno. */
-int request_digest_script(struct request *request);

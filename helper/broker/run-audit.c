@@ -26,6 +26,7 @@ static void add_request(struct audit_record *record, const struct run *run)
     audit_add(record, "LANGUAGE", run->plan.language->name);
     audit_add(record, "SCRIPT_NAME", run->request.script_name);
     audit_add(record, "SCRIPT_SHA256", run->request.script_sha256);
+    audit_add(record, "REQUEST_SHA256", run->request.sha256);
     audit_add(record, "NETWORK", run->plan.limits.network ? "internet" : "none");
     audit_add_u64(record, "MEMORY", run->plan.limits.memory_bytes);
     audit_add_u64(record, "CPUS", run->plan.limits.cpu_percent);
@@ -57,13 +58,23 @@ int run_audit_request(struct run *run)
     return audit_send(run->manager->audit, &record);
 }
 
-int run_audit_decision(struct run *run, const char *action, const char *decision)
+/* One record for the whole decision; each action that it is about is a value of the field ACTION.
+ */
+int run_audit_decision(struct run *run, unsigned approvals, const char *action,
+                       const char *decision)
 {
     struct audit_record record;
 
     audit_record_init(&record, AUDIT_DECISION);
     add_identity(&record, run);
     add_request(&record, run);
+    for (; approvals != 0; approvals &= approvals - 1) {
+        const char *part = authorize_action((enum approval)(approvals & -approvals));
+
+        audit_add(&record, "ACTION", part);
+        if (action && strcmp(action, part) == 0)
+            action = NULL;
+    }
     audit_add(&record, "ACTION", action);
     audit_add(&record, "DECISION", decision);
     return audit_send(run->manager->audit, &record);

@@ -1,6 +1,7 @@
 /* What a run consists of; for run*.c only. */
 #pragma once
 
+#include "broker/approve.h"
 #include "broker/manager.h"
 #include "broker/outcome.h"
 #include "broker/run.h"
@@ -33,8 +34,7 @@ struct run {
     struct plan plan;
     struct varlink_call *call; /* NULL once the caller is gone or was answered */
 
-    struct polkit_check *check; /* about the approval @asked */
-    enum approval asked;
+    struct approving *approving;
     struct sandbox *sandbox;
     struct store_job *job;
     struct stream *streams[2]; /* stdout, stderr */
@@ -61,7 +61,9 @@ json_object *run_result(const struct run *run, enum run_status status);
 
 /* run-audit.c: the records of a run. 0, or a negative errno if nobody took the record. */
 int run_audit_request(struct run *run);
-int run_audit_decision(struct run *run, const char *action, const char *decision);
+/* @action: the one that decided, or NULL. */
+int run_audit_decision(struct run *run, unsigned approvals, const char *action,
+                       const char *decision);
 int run_audit_start(struct run *run);
 int run_audit_end(struct run *run);
 int run_audit_saved(struct run *run, int error);
@@ -77,6 +79,11 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
 void run_conclude(struct run *run);
 void run_notify(struct run *run, const char *event, json_object *more, const int *fds,
                 size_t n_fds);
+
+void run_enqueue(struct run *run); /* from AUTHORIZING to WAITING */
+
+/* run-approval.c */
+void run_approve(struct run *run);
 
 /* run-sandbox.c */
 void run_prepare(struct run *run);                  /* from WAITING to GOING */

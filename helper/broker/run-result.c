@@ -89,6 +89,8 @@ static int add_request(const struct run *run, json_object *result)
     if (r >= 0)
         r = json_add_string(result, "scriptSha256", request->script_sha256);
     if (r >= 0)
+        r = json_add_string(result, "requestSha256", request->sha256);
+    if (r >= 0)
         r = json_add(result, "policy", result_policy(&run->manager->config, &run->plan.limits));
     return r;
 }

@@ -1,8 +1,8 @@
-/* The state machine of a run, first and last part: begin, authorise, queue, report. run-sandbox.c
- * is the part with a sandbox, run-save.c the saving. A run is freed in run_refuse(), run_conclude()
- * and report() only; whoever may reach them touches the run no more. */
+/* The state machine of a run, first and last part: begin, queue, report. run-approval.c asks for
+ * its approvals, run-sandbox.c is the part with a sandbox, run-save.c the saving. A run is freed in
+ * run_refuse(), run_conclude() and report() only; whoever may reach them touches the run no more.
+ */
 #include "broker/run.h"
-#include "broker/authorize.h"
 #include "broker/result.h"
 #include "broker/run-internal.h"
 #include "common/clock.h"
@@ -48,7 +48,7 @@ static void run_free(struct run *run)
 {
     unlink_run(run);
     run_arm(run, 0, NULL);
-    polkit_check_free(run->check);
+    approving_free(run->approving);
     sandbox_free(run->sandbox);
     store_job_free(run->job);
     for (size_t i = 0; i < 2; i++) {
@@ -129,7 +129,9 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
     run->outcome.status = status;
     snprintf(run->outcome.reason, sizeof(run->outcome.reason), "%s", reason);
     run->ended_realtime = clock_usec(CLOCK_REALTIME);
-    (void)run_audit_end(run);
+    /* The decision was the end of a denied run, and has its record. */
+    if (status != RUN_DENIED)
+        (void)run_audit_end(run);
     run_remove_staging(run);
     if (indexed)
         note_in_index(run, status);
@@ -178,7 +180,7 @@ void run_dispatch(struct manager *manager)
     }
 }
 
-static void enqueue(struct run *run)
+void run_enqueue(struct run *run)
 {
     uint64_t all, own, waiting;
     json_object *more;
@@ -192,75 +194,6 @@ static void enqueue(struct run *run)
         run_notify(run, "queued", more, NULL, 0);
     }
     run_dispatch(run->manager);
-}
-
-/* Each way polkit can say no in its own words. */
-static void deny(struct run *run, enum approval approval, enum polkit_answer answer)
-{
-    static const struct {
-        const char *decision, *reason, *hint;
-    } words[] = {
-        [POLKIT_NO] = { "denied", "This machine's policy does not allow it",
-                        "Ask the administrator for a polkit rule." },
-        [POLKIT_CHALLENGE] = { "approval-required",
-                               "It needs an approval, and approvals cannot be given yet",
-                               "Run it within the defaults, which 'sbxctl policy' shows, or ask "
-                               "the administrator for a polkit rule." },
-        [POLKIT_DISMISSED] = { "dismissed", "The approval was dismissed", NULL },
-        [POLKIT_UNAVAILABLE] = { "unavailable", "polkit did not answer, so nobody could allow it",
-                                 "Ask the administrator to look at polkit.service." },
-        [POLKIT_REFUSED] = { "refused", "The calling process cannot be identified safely", NULL },
-    };
-    const char *action = authorize_action(approval);
-    json_object *fields = json_object_new_object();
-    char what[128], reason[256];
-
-    authorize_describe(approval, &run->plan.limits, &run->manager->config.defaults, what,
-                       sizeof(what));
-    snprintf(reason, sizeof(reason), "%s: %s.", words[answer].reason, what);
-    (void)run_audit_decision(run, action, words[answer].decision);
-    (void)json_add_string(fields, "action", action);
-    if (words[answer].hint)
-        (void)json_add_string(fields, "hint", words[answer].hint);
-    run_refuse(run, RUN_DENIED,
-               answer == POLKIT_CHALLENGE ? "io.sbxctl.Sandbox.ApprovalRequired"
-                                          : "io.sbxctl.Sandbox.Denied",
-               fields, reason);
-}
-
-static void authorize_next(struct run *run);
-
-static void on_authorized(enum polkit_answer answer, void *userdata)
-{
-    struct run *run = userdata;
-
-    run->check = polkit_check_free(run->check);
-    if (answer != POLKIT_YES) {
-        deny(run, run->asked, answer);
-        return;
-    }
-    if (run_audit_decision(run, authorize_action(run->asked), "allowed") < 0 &&
-        run->manager->config.audit_required) {
-        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
-                   "The journal took no record of the decision, so nothing was run.");
-        return;
-    }
-    run->plan.approvals &= ~(unsigned)run->asked;
-    authorize_next(run);
-}
-
-/* Every approval that the plan needs is asked for, one after the other, without interaction; one
- * that is not a yes ends it. */
-static void authorize_next(struct run *run)
-{
-    if (run->plan.approvals == 0) {
-        enqueue(run);
-        return;
-    }
-    run->asked = (enum approval)(run->plan.approvals & -run->plan.approvals);
-    if (authorize_ask(run->manager->polkit, varlink_call_peer(run->call), run->asked, &run->request,
-                      &run->plan, on_authorized, run, &run->check) < 0)
-        on_authorized(POLKIT_UNAVAILABLE, run);
 }
 
 static bool queue_is_full(struct run *run)
@@ -377,7 +310,7 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
         return;
     }
     if (!queue_is_full(run))
-        authorize_next(run);
+        run_approve(run);
 }
 
 json_object *run_live_result(const struct run *run)

@@ -65,7 +65,7 @@ def test_what_is_above_the_defaults_is_refused_and_recorded(machine):
     assert refused.status == 126 and refused.text == ""
     assert "approval" in refused.errors
     machine.run(["journalctl", "--sync"])
-    entry = machine.journal("SBXCTL_DECISION=approval-required", "_SYSTEMD_UNIT=sbxctl-helper.service")[-1]
+    entry = machine.journal("SBXCTL_DECISION=no-agent", "_SYSTEMD_UNIT=sbxctl-helper.service")[-1]
     assert entry["SBXCTL_ACTION"] == "io.sbxctl.run-network"
 
 

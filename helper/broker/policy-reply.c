@@ -1,0 +1,80 @@
+/* What the caller may have, see policy-reply.h. */
+#include "broker/policy-reply.h"
+#include "broker/result.h"
+#include "broker/survey.h"
+
+struct policy_question {
+    struct manager *manager;
+    struct varlink_call *call;
+    struct survey *survey;
+};
+
+static void question_free(struct policy_question *question)
+{
+    varlink_call_on_gone(question->call, NULL, NULL);
+    varlink_call_unref(question->call);
+    survey_free(question->survey);
+    free(question);
+}
+
+static json_object *languages_object(const struct config *config)
+{
+    json_object *object = json_object_new_object();
+
+    for (size_t i = 0; object && i < config->n_languages; i++)
+        (void)json_add_string(object, config->languages[i].name, config->languages[i].interpreter);
+    return object;
+}
+
+static json_object *policy_object(const struct config *config, json_object *approvals)
+{
+    _cleanup_json_ json_object *reply = json_object_new_object();
+
+    if (!reply || json_add(reply, "defaults", result_policy(config, &config->defaults)) < 0 ||
+        json_add(reply, "ceiling", result_policy(config, &config->ceiling)) < 0 ||
+        json_add(reply, "approvals", json_object_get(approvals)) < 0 ||
+        json_add_uint64(reply, "runsMax", config->runs_per_user) < 0 ||
+        json_add_uint64(reply, "queuedMax", config->queued_per_user) < 0 ||
+        json_add_uint64(reply, "scriptBytesMax", config->script_bytes) < 0 ||
+        json_add_uint64(reply, "inputBytesMax", config->input_bytes) < 0 ||
+        json_add_uint64(reply, "inputsMax", config->inputs) < 0 ||
+        json_add(reply, "languages", languages_object(config)) < 0 ||
+        json_add_string(reply, "engine", config->engine) < 0)
+        return NULL;
+    return TAKE_PTR(reply);
+}
+
+static void on_surveyed(json_object *answers, void *userdata)
+{
+    struct policy_question *question = userdata;
+    json_object *reply = policy_object(&question->manager->config, answers);
+
+    json_object_put(answers);
+    if (reply)
+        (void)varlink_reply(question->call, reply);
+    else
+        result_answer_failed(question->call, "The policy could not be put together.");
+    question_free(question);
+}
+
+static void on_gone(struct varlink_call *call, void *userdata)
+{
+    question_free(userdata);
+}
+
+int policy_reply(struct manager *manager, struct varlink_call *call)
+{
+    struct policy_question *question = calloc(1, sizeof(*question));
+    int r;
+
+    if (!question)
+        return -ENOMEM;
+    question->manager = manager;
+    question->call = varlink_call_ref(call);
+    varlink_call_on_gone(call, on_gone, question);
+    r = survey_begin(manager, varlink_call_peer(call), NULL, NULL, on_surveyed, question,
+                     &question->survey);
+    if (r < 0)
+        question_free(question);
+    return r;
+}
