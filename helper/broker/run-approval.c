@@ -104,6 +104,7 @@ void run_approve(struct run *run)
 
     if (approving_begin(run->manager, varlink_call_peer(run->call), &run->request, &run->plan,
                         run->request.interactive, &callbacks, &run->approving) < 0)
-        on_verdict(&(struct approval_verdict){ VERDICT_UNAVAILABLE, run->plan.approvals, NULL },
+        on_verdict(&(struct approval_verdict){ VERDICT_UNAVAILABLE, run->plan.approvals,
+                                               authorize_action(APPROVAL_RUN) },
                    run);
 }
