@@ -46,7 +46,9 @@ apt_mirror() {
 }
 
 build_image() {
-    local release=$1 mirror packages partial=$IMAGE_NAME:$1-incomplete
+    local release=$1 mirror packages partial
+    # Named after its content, too: another checkout may be building at the same time.
+    partial=$(image_of "$release")-incomplete
     mirror=$(apt_mirror)
     [ -n "$mirror" ] || fail "apt names no mirror of Debian"
     packages=$(packages_of "$release" | paste -sd,)
