@@ -299,55 +299,6 @@ def test_terminals_of_the_machine_are_out_of_reach(engine):
     ) == "none"
 
 
-REFUSED = {
-    # name: (number on x86-64, arguments, errno)
-    "ptrace": (101, (0, 0, 0, 0), "EPERM"),
-    "process_vm_readv": (310, (1, 0, 0, 0, 0, 0), "EPERM"),
-    "pidfd_getfd": (438, (0, 0, 0), "EPERM"),
-    "bpf": (321, (0, 0, 0), "EPERM"),
-    "perf_event_open": (298, (0, 0, 0, 0, 0), "EPERM"),
-    "io_uring_setup": (425, (1, 0), "EPERM"),
-    "userfaultfd": (323, (0,), "EPERM"),
-    "keyctl": (250, (0, 0, 0, 0, 0), "EPERM"),
-    "unshare": (272, (0x10000000,), "EPERM"),
-    "setns": (308, (0, 0), "EPERM"),
-    "mount": (165, (0, 0, 0, 0, 0), "EPERM"),
-    "open_tree": (428, (0, 0, 0), "EPERM"),
-    "name_to_handle_at": (303, (0, 0, 0, 0, 0), "EPERM"),
-    "personality": (135, (0x0040000,), "ENOSYS"),
-    "clone3": (435, (0, 0), "ENOSYS"),
-    "clone with CLONE_NEWUSER": (56, (0x10000011, 0, 0, 0, 0), "EPERM"),
-    "clone with CLONE_NEWNS": (56, (0x00020011, 0, 0, 0, 0), "EPERM"),
-    "a call that does not exist": (1000, (), "ENOSYS"),
-    "packet socket": (41, (17, 3, 0), "EAFNOSUPPORT"),
-    "vsock": (41, (40, 1, 0), "EAFNOSUPPORT"),
-    "a family that does not exist": (41, (200, 1, 0), "EAFNOSUPPORT"),
-    "netlink audit": (41, (16, 3, 9), "EPROTONOSUPPORT"),
-    "sctp": (41, (2, 1, 132), "EPROTONOSUPPORT"),
-    "chmod u+s": (90, ("/workspace", 0o4755), "EPERM"),
-    "TIOCSTI": (16, (0, 0x5412, 0), "EPERM"),
-    "mmap of huge pages": (9, (0, 1 << 21, 3, 0x40022, -1, 0), "ENOMEM"),
-    "memfd of huge pages": (319, ("x", 4), "ENOMEM"),
-    "shared memory of huge pages": (29, (0, 1 << 21, 0o4600), "ENOMEM"),
-}
-
-
-def test_dangerous_system_calls_are_refused(engine):
-    errors = engine.inside(
-        f"""
-        import ctypes, errno, json
-        libc = ctypes.CDLL(None, use_errno=True)
-        errors = {{}}
-        for name, (number, arguments, _) in {REFUSED!r}.items():
-            ctypes.set_errno(0)
-            result = libc.syscall(number, *[a.encode() if isinstance(a, str) else ctypes.c_long(a) for a in arguments])
-            errors[name] = errno.errorcode.get(ctypes.get_errno(), str(result))
-        print(json.dumps(errors))
-        """
-    )
-    assert errors == {name: error for name, (_, _, error) in REFUSED.items()}
-
-
 ORDINARY = {
     "processes": "import multiprocessing as m; p = m.Pool(2); assert p.map(abs, [-1, -2]) == [1, 2]; m.Queue()",
     "threads": "import concurrent.futures as f; assert list(f.ThreadPoolExecutor(4).map(abs, [-1])) == [1]",

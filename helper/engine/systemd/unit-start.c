@@ -12,8 +12,9 @@
 #define ENGINE_UNIT "sbxctl-engine-systemd.service"
 
 /* There is no SystemCallFilter= among these: sbxctl-launch brings a stricter one that was made at
- * build time, and PID 1 would compile it at each start. Nor is there ProtectHome=: the root has no
- * homes. */
+ * build time, and PID 1 would compile it at each start. Nor is there LockPersonality=, for the same
+ * reason, and because it would forbid to ask for the personality. Nor is there ProtectHome=: the
+ * root has no homes. */
 static const struct {
     const char *name;
     int value;
@@ -34,7 +35,6 @@ static const struct {
     { "ProtectHostname", true },
     { "RestrictRealtime", true },
     { "RestrictSUIDSGID", true },
-    { "LockPersonality", true },
     { "RemoveIPC", true },
     { "CPUAccounting", true },
     { "MemoryAccounting", true },
