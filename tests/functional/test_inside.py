@@ -153,3 +153,29 @@ except OSError as error:
 """
     result = machine.sbxctl(["run", "-c", script], tty=True)
     assert result.text.replace("\r", "").split() == ["False"] * 3 + ["6"]
+
+
+def test_dev_holds_what_programs_need_and_no_more(machine):
+    script = """
+import json, os, stat
+nodes, directories, readable = [], [], []
+for name in sorted(os.listdir("/dev")):
+    mode = os.lstat("/dev/" + name).st_mode
+    if stat.S_ISCHR(mode):
+        nodes.append(name)
+    elif stat.S_ISDIR(mode):
+        directories.append(name)
+        if os.access("/dev/" + name, os.R_OK):
+            readable.append(name)
+    else:
+        assert stat.S_ISLNK(mode), name
+mounts = [line.split()[1:3] for line in open("/proc/mounts")]
+print(json.dumps([nodes, directories, readable, mounts]))
+"""
+    nodes, directories, readable, mounts = json.loads(inside(machine, script))
+    assert nodes == ["full", "null", "random", "tty", "urandom", "zero"]
+    # "char" holds links to them by number. What is not readable is covered up.
+    assert set(directories) <= {"char", "hugepages", "mqueue", "pts", "shm"}
+    assert readable == ["char", "shm"]
+    kinds = {kind for path, kind in mounts if path == "/dev" or path.startswith("/dev/")}
+    assert kinds == {"tmpfs"}, mounts

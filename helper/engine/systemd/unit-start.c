@@ -146,10 +146,11 @@ static int add_system(sd_bus_message *m, const struct unit_spec *spec)
     r = r < 0 ? r : add_read_only(m, spec->cpu_list, "/sys/devices/system/cpu/online", true, 0);
     /* "+": below the sandbox's root. The control groups would name other people's units and runs;
      * terminals would come from the machine's own pool of 4096, which one program could use up for
-     * everybody; message queues need no file system. */
-    return r < 0 ? r
-                 : sd_bus_message_append(m, "(sv)", "InaccessiblePaths", "as", 3,
-                                         "-+/sys/fs/cgroup", "-+/dev/pts", "-+/dev/mqueue");
+     * everybody; message queues need no file system; huge pages are refused anyway. */
+    return r < 0
+               ? r
+               : sd_bus_message_append(m, "(sv)", "InaccessiblePaths", "as", 4, "-+/sys/fs/cgroup",
+                                       "-+/dev/pts", "-+/dev/mqueue", "-+/dev/hugepages");
 }
 
 /* DynamicUser= brings a PrivateTmp= without a size, which wins over a TemporaryFileSystem=/tmp.
