@@ -41,6 +41,20 @@ static int peer_pidfd(int sock, bool *ret_unsupported, int *ret)
     return errno == EINVAL || errno == ESRCH || errno == ENODATA ? 0 : -errno;
 }
 
+bool peer_pidfd_supported(void)
+{
+    _cleanup_close_ int pidfd = -1;
+    bool unsupported = false;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return true;
+    (void)peer_pidfd(pair[0], &unsupported, &pidfd);
+    close_fd(pair[0]);
+    close_fd(pair[1]);
+    return !unsupported;
+}
+
 static int peer_groups(int sock, gid_t **ret, size_t *ret_n)
 {
     socklen_t length = 16 * sizeof(gid_t);

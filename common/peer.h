@@ -20,6 +20,9 @@ struct peer {
     size_t n_groups;
 };
 
+/* Whether the kernel can tie a socket to its peer's process at all (SO_PEERPIDFD). */
+bool peer_pidfd_supported(void);
+
 /* Reads the identity of the socket's peer into @ret. Returns 0 or a negative errno, and then the
  * connection must be refused: -ESRCH (peer not visible here), or whatever getsockopt() said. A peer
  * that is gone already is no error: its start_time is 0. */

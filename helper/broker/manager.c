@@ -3,6 +3,7 @@
 #include "broker/methods.h"
 #include "broker/run.h"
 #include "common/clock.h"
+#include "common/degradation.h"
 #include "common/directory.h"
 #include "common/foreign.h"
 #include "config-paths.h"
@@ -273,6 +274,8 @@ int manager_serve(struct manager *manager)
                                 manager);
     if (r < 0)
         return r;
+    if (!peer_pidfd_supported())
+        degradation_tell(DEGRADATION_SOCKET, DEGRADATION_PEER_PIDFD);
     (void)sd_notify(0, "READY=1");
     update_idle(manager);
     return sd_event_loop(manager->event);

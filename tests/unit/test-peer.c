@@ -286,6 +286,8 @@ static bool acquire_with_broken_option(void *argument)
 
     if (!break_option(b->option, b->error) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
         return false;
+    if (peer_pidfd_supported() != (b->error != ENOPROTOOPT))
+        return false;
     if (peer_acquire(pair[0], &peer) != b->expected)
         return false;
     if (b->expected < 0)

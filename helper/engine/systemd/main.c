@@ -6,6 +6,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/cleanup.h"
+#include "common/degradation.h"
 #include "engine/service.h"
 #include "account.h"
 #include "sandbox.h"
@@ -36,6 +37,20 @@ static int sweep(uint64_t connection, int *ret_systemd)
     return 0;
 }
 
+/* Version 1 has no limit on swap that systemd would set (MemorySwapMax=). */
+static bool has_swap_limit(void)
+{
+    return access("/sys/fs/cgroup/memory", F_OK) < 0;
+}
+
+static void tell_degradations(int systemd)
+{
+    if (systemd < UNIT_SYSTEMD_PRIVATE_PIDS)
+        degradation_tell(DEGRADATION_SOCKET, DEGRADATION_PRIVATE_PIDS);
+    if (!has_swap_limit())
+        degradation_tell(DEGRADATION_SOCKET, DEGRADATION_SWAP_LIMIT);
+}
+
 static int run(void)
 {
     struct engine_service_event event;
@@ -46,6 +61,7 @@ static int run(void)
     r = r < 0 ? r : sweep(0, &systemd);
     if (r < 0)
         return r;
+    tell_degradations(systemd);
     sd_notify(0, "READY=1");
     for (;;) {
         r = engine_service_wait(&service, &event);

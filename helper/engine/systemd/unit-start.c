@@ -102,7 +102,7 @@ static int add_for_older(sd_bus_message *m)
 /* What older versions do not know they would refuse. */
 static int add_by_version(sd_bus_message *m, unsigned systemd)
 {
-    if (systemd < 257)
+    if (systemd < UNIT_SYSTEMD_PRIVATE_PIDS)
         return add_for_older(m);
     /* The launcher becomes PID 1: it can be neither seen nor stopped by the program, and reaps. */
     int r = sd_bus_message_append(m, "(sv)", "PrivatePIDs", "s", "yes");

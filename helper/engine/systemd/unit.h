@@ -17,6 +17,9 @@
 #define UNIT_DESTINATION "org.freedesktop.systemd1"
 #define UNIT_MANAGER UNIT_DESTINATION, "/org/freedesktop/systemd1", UNIT_DESTINATION ".Manager"
 
+/* The first version of PID 1 that knows PrivatePIDs=. */
+#define UNIT_SYSTEMD_PRIVATE_PIDS 257
+
 struct unit_spec {
     const char *name;
     const struct engine_start *start;
