@@ -1,5 +1,6 @@
 /* From facts to the status, the reason and the hint of a run, see outcome.h. */
 #include "broker/outcome.h"
+#include "common/cleanup.h"
 #include "common/quantity.h"
 
 #include <errno.h>
@@ -200,18 +201,72 @@ static void launcher_silent(const struct facts *facts, struct outcome *outcome, 
 static void hint_files(const struct facts *facts, struct outcome *outcome)
 {
     uint32_t lost = facts->have_exited ? facts->exited.scratch_files : 0;
-    char size[QUANTITY_TEXT];
+    bool failed = outcome->status != RUN_SUCCEEDED;
+    char size[QUANTITY_TEXT], workspace_size[QUANTITY_TEXT];
 
-    if (facts->workspace_full && outcome->status != RUN_SUCCEEDED)
+    if (facts->workspace_full && failed)
         snprintf(outcome->hint, sizeof(outcome->hint),
                  "The workspace was full: a run may have %s in %llu files there.",
                  format_bytes(facts->workspace_bytes, size),
                  (unsigned long long)facts->workspace_files);
+    else if (facts->have_exited && facts->exited.scratch_full && failed)
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "Scratch space was full: /tmp and /dev/shm have %s each. Write large files to "
+                 "/workspace, which has %s.",
+                 format_bytes(facts->scratch_bytes, size),
+                 format_bytes(facts->workspace_bytes, workspace_size));
     else if (lost > 0)
         snprintf(outcome->hint, sizeof(outcome->hint),
                  "%u %s left in /tmp, and nothing there is kept: write results to /workspace, the "
                  "directory the program starts in.",
                  lost, lost == 1 ? "file was" : "files were");
+}
+
+static void hint_network(const struct facts *facts, struct outcome *outcome)
+{
+    if (facts->limits->network)
+        return;
+    snprintf(outcome->hint, sizeof(outcome->hint), "This run had no network%s%s.",
+             facts->ceiling->network ? "; --network asks for it" : ", and this machine allows none",
+             facts->ceiling->network && !facts->defaults->network ? ", which needs an approval"
+                                                                  : "");
+}
+
+/* What can stand in a program's way that its own words tell. */
+enum obstacle {
+    OBSTACLE_NETWORK,
+};
+
+static void hint_obstacle(enum obstacle obstacle, const struct facts *facts,
+                          struct outcome *outcome)
+{
+    switch (obstacle) {
+    case OBSTACLE_NETWORK:
+        hint_network(facts, outcome);
+        break;
+    }
+}
+
+/* Looks for them in what the program said. A program can print what it likes, so it is a guess, and
+ * a hint is all that comes of it. */
+static void hint_said(const struct facts *facts, struct outcome *outcome)
+{
+    static const struct {
+        const char *text;
+        enum obstacle obstacle;
+    } sayings[] = {
+        { "Temporary failure in name resolution", OBSTACLE_NETWORK }, /* EAI_AGAIN, glibc */
+        { "Name or service not known", OBSTACLE_NETWORK },            /* EAI_NONAME, glibc */
+        { "getaddrinfo EAI_AGAIN", OBSTACLE_NETWORK },                /* node */
+        { "Could not resolve host", OBSTACLE_NETWORK },               /* curl, git */
+        { "Network is unreachable", OBSTACLE_NETWORK },               /* ENETUNREACH, glibc */
+        { "ENETUNREACH", OBSTACLE_NETWORK },                          /* node */
+        { "No matching distribution found for", OBSTACLE_NETWORK },   /* pip */
+    };
+
+    for (size_t i = 0; i < ELEMENTS(sayings) && outcome->hint[0] == '\0'; i++)
+        if (memmem(facts->said, facts->said_size, sayings[i].text, strlen(sayings[i].text)))
+            hint_obstacle(sayings[i].obstacle, facts, outcome);
 }
 
 void outcome_decide(const struct facts *facts, struct outcome *ret)
@@ -245,6 +300,8 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
         mention(&outcome, " %llu %s it left behind %s ended with it.",
                 (unsigned long long)leftovers, leftovers == 1 ? "process that" : "processes that",
                 leftovers == 1 ? "was" : "were");
+    if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said)
+        hint_said(facts, &outcome);
     if (outcome.hint[0] == '\0')
         hint_files(facts, &outcome);
     *ret = outcome;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "broker/policy.h"
@@ -31,7 +32,7 @@ const char *run_status_name(enum run_status status);
 /* What is known when a sandbox that got its go is over. */
 struct facts {
     const struct limits *limits, *defaults, *ceiling;
-    uint64_t tasks, workspace_bytes, workspace_files; /* limits that no run can move */
+    uint64_t tasks, workspace_bytes, workspace_files, scratch_bytes; /* no run can move these */
     const char *interpreter;
     bool timed_out; /* our clock ended it */
     bool cancelled; /* Cancel, or the caller went away */
@@ -41,7 +42,9 @@ struct facts {
     struct launch_exited exited;
     uint64_t workspace_used; /* bytes, at the end */
     bool workspace_full;     /* no byte or no file more would have fitted */
-    bool have_ended;         /* the engine's last word */
+    const char *said;        /* the end of stderr as far as it was kept; any bytes */
+    size_t said_size;
+    bool have_ended; /* the engine's last word */
     struct engine_ended ended;
 };
 

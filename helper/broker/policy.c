@@ -313,6 +313,9 @@ static int make_environment(const struct request *request, struct plan *plan)
         "PIP_RETRIES=0",
         "PIP_DISABLE_PIP_VERSION_CHECK=1",
         "PIP_NO_INPUT=1",
+        /* Debian's pip would speak of its system, which is read-only here, and not of the network.
+         */
+        "PIP_BREAK_SYSTEM_PACKAGES=1",
     };
     /* Libraries that would start a thread for each CPU of the machine. */
     static const char *const threads[] = { "OMP_NUM_THREADS",       "OPENBLAS_NUM_THREADS",

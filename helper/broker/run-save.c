@@ -12,6 +12,8 @@
 #include <sys/statvfs.h>
 #include <systemd/sd-daemon.h>
 
+/* Of stderr, to find in it why a program failed. */
+#define SAID_MAX (16 * 1024)
 #define STAGED_FILE (O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW)
 
 static int keep_script(struct run *run)
@@ -159,6 +161,20 @@ static void measure_workspace(struct run *run)
     run->facts.workspace_full = fs.f_bavail == 0 || fs.f_favail == 0;
 }
 
+/* Decides how the run ended, with the end of what it said on stderr at hand. */
+static void decide(struct run *run)
+{
+    uint64_t kept = stream_kept(run->streams[1]), size = kept < SAID_MAX ? kept : SAID_MAX;
+    _cleanup_free_ char *said = malloc(SAID_MAX);
+
+    if (said && pread_full(run->kept[1], said, size, (off_t)(kept - size)) == (ssize_t)size) {
+        run->facts.said = said;
+        run->facts.said_size = size;
+    }
+    outcome_decide(&run->facts, &run->outcome);
+    run->facts.said = NULL;
+}
+
 void run_save(struct run *run)
 {
     const struct config *config = &run->manager->config;
@@ -177,7 +193,7 @@ void run_save(struct run *run)
     run->state = STATE_SAVING;
     run_arm(run, 0, NULL);
     measure_workspace(run);
-    outcome_decide(&run->facts, &run->outcome);
+    decide(run);
     r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
     if (r < 0)
         not_saved(run, r);

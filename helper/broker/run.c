@@ -296,6 +296,7 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     run->facts.tasks = manager->config.tasks;
     run->facts.workspace_bytes = manager->config.workspace_bytes;
     run->facts.workspace_files = manager->config.workspace_files;
+    run->facts.scratch_bytes = manager->config.scratch_bytes;
     run->facts.defaults = &manager->config.defaults;
     run->facts.ceiling = &manager->config.ceiling;
     run->facts.interpreter = run->plan.language->interpreter;

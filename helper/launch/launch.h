@@ -36,7 +36,7 @@ int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t 
  * Returns 0 or a negative errno. */
 int seccomp_install(void);
 
-/* Fills in file_bytes and scratch_files; what cannot be measured is 0. */
+/* Fills in file_bytes, scratch_files and scratch_full; what cannot be measured is 0. */
 void space_measure(int workspace, struct launch_exited *exited);
 
 /* The launcher with the workspace @workspace; see launch.c. Returns or ends with the process's exit

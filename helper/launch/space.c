@@ -9,13 +9,15 @@
 /* A program can make as many as its scratch holds; beyond this the number says nothing more. */
 #define SCRATCH_FILES_MAX 1000
 
-static uint64_t used_bytes(const char *path)
+static void measure_scratch(const char *path, struct launch_exited *exited)
 {
     struct statfs fs;
 
     if (statfs(path, &fs) < 0)
-        return 0;
-    return (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+        return;
+    exited->file_bytes += (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    if (fs.f_bavail == 0 || (fs.f_files > 0 && fs.f_ffree == 0))
+        exited->scratch_full = 1;
 }
 
 /* Ordinary files directly in @path; hidden ones and folders are some library's own. */
@@ -41,6 +43,7 @@ void space_measure(int workspace, struct launch_exited *exited)
 
     if (fstatfs(workspace, &fs) == 0)
         exited->file_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
-    exited->file_bytes += used_bytes("/tmp") + used_bytes("/dev/shm");
+    measure_scratch("/tmp", exited);
+    measure_scratch("/dev/shm", exited);
     exited->scratch_files = count_files("/tmp");
 }

@@ -116,8 +116,8 @@ class Launcher:
         return stdin[1], stdout[0], stderr[0]
 
     def exited(self, timeout=30):
-        (kind, value, cpu, leftovers, _, _), _ = self.receive(EXITED, "IiQIIQ", timeout)
-        return Exited(kind, value, cpu, leftovers)
+        fields, _ = self.receive(EXITED, "IiQIIQII", timeout)
+        return Exited(*fields[:4])
 
     def run(self, argv, stdin=b"", timeout=30, **options):
         """Runs a program to its end."""

@@ -213,6 +213,66 @@ static void full_workspace_and_files_in_tmp_give_hints(void **state)
     assert_non_null(strstr(decide(facts).hint, "256 MiB in 1000 files"));
 }
 
+static void full_scratch_gives_a_hint_to_who_failed(void **state)
+{
+    struct facts facts = ended_well();
+    facts.workspace_bytes = 256 << 20;
+    facts.scratch_bytes = 64 << 20;
+    facts.exited.scratch_full = 1;
+    assert_string_equal(decide(facts).hint, "");
+    facts.exited.value = 1;
+    assert_non_null(strstr(decide(facts).hint, "/tmp and /dev/shm have 64 MiB each"));
+    assert_non_null(strstr(decide(facts).hint, "/workspace, which has 256 MiB"));
+}
+
+static const char *hint_to(const char *said, const struct limits *most, int value)
+{
+    static struct outcome outcome;
+    struct facts facts = ended_well();
+
+    facts.exited.value = value;
+    facts.ceiling = most;
+    facts.said = said;
+    facts.said_size = strlen(said);
+    outcome_decide(&facts, &outcome);
+    return outcome.hint;
+}
+
+static void failure_for_want_of_a_network_names_the_option_that_asks_for_it(void **state)
+{
+    static const char *const sayings[] = {
+        "socket.gaierror: [Errno -3] Temporary failure in name resolution\n",
+        "Error: getaddrinfo EAI_AGAIN example.org",
+        "ERROR: No matching distribution found for x",
+        "OSError: [Errno 101] Network is unreachable",
+    };
+    struct limits online = ceiling;
+
+    online.network = true;
+    for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++) {
+        assert_string_equal(
+            hint_to(sayings[i], &online, 1),
+            "This run had no network; --network asks for it, which needs an approval.");
+        assert_string_equal(hint_to(sayings[i], &ceiling, 1),
+                            "This run had no network, and this machine allows none.");
+        assert_string_equal(hint_to(sayings[i], &online, 0), "");
+    }
+    assert_string_equal(hint_to("ValueError: nothing of the kind", &online, 1), "");
+}
+
+static void run_with_a_network_is_not_told_to_ask_for_one(void **state)
+{
+    struct facts facts = ended_well();
+    struct limits online = limits;
+
+    online.network = true;
+    facts.limits = &online;
+    facts.exited.value = 1;
+    facts.said = "Temporary failure in name resolution";
+    facts.said_size = strlen(facts.said);
+    assert_string_equal(decide(facts).hint, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +291,9 @@ int main(void)
         cmocka_unit_test(refused_tasks_are_mentioned_unless_it_did_not_matter),
         cmocka_unit_test(full_workspace_and_files_in_tmp_give_hints),
         cmocka_unit_test(a_gone_caller_is_told_apart_from_a_cancelled_run),
+        cmocka_unit_test(full_scratch_gives_a_hint_to_who_failed),
+        cmocka_unit_test(failure_for_want_of_a_network_names_the_option_that_asks_for_it),
+        cmocka_unit_test(run_with_a_network_is_not_told_to_ask_for_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
