@@ -120,7 +120,7 @@ static void timed_out(const struct facts *facts, struct outcome *outcome)
         mention(outcome, ".");
     if (more > facts->limits->timeout_usec)
         snprintf(outcome->hint, sizeof(outcome->hint), "Ask for more time with --timeout %llus%s.",
-                 (unsigned long long)(more / 1000000),
+                 (unsigned long long)((more + 999999) / 1000000),
                  more > facts->defaults->timeout_usec ? ", which needs an approval" : "");
     else
         snprintf(outcome->hint, sizeof(outcome->hint),

@@ -108,6 +108,17 @@ static void our_clock_wins_over_what_the_program_said_afterwards(void **state)
                         "Ask for more time with --timeout 120s, which needs an approval.");
 }
 
+static void more_time_than_a_fraction_of_a_second_is_a_second(void **state)
+{
+    struct limits short_limits = limits;
+    struct facts facts = ended_well();
+
+    short_limits.timeout_usec = 300000;
+    facts.limits = &short_limits;
+    facts.timed_out = true;
+    assert_string_equal(decide(facts).hint, "Ask for more time with --timeout 1s.");
+}
+
 static void at_the_ceiling_no_hint_asks_for_more(void **state)
 {
     struct facts facts = ended_well();
@@ -282,6 +293,7 @@ int main(void)
         cmocka_unit_test(sigkill_without_an_oom_kill_is_not_memory),
         cmocka_unit_test(oom_kill_of_a_child_is_mentioned_with_the_parents_status),
         cmocka_unit_test(our_clock_wins_over_what_the_program_said_afterwards),
+        cmocka_unit_test(more_time_than_a_fraction_of_a_second_is_a_second),
         cmocka_unit_test(at_the_ceiling_no_hint_asks_for_more),
         cmocka_unit_test(missing_interpreter_is_named_and_has_status_127),
         cmocka_unit_test(silent_launcher_is_killed_and_silent_engine_is_lost),
