@@ -12,6 +12,8 @@
 #include "client/say.h"
 
 #define INTERFACE "io.sbxctl.Sandbox."
+/* A helper that is busy or just started answers well within it. */
+#define ANSWER_USEC (20 * 1000 * 1000ULL)
 
 static const char start_hint[] = "as root, try: systemctl enable --now sbxctl-helper.socket";
 
@@ -85,15 +87,15 @@ int helper_send(struct varlink_client *client, const char *method, json_object *
     return r < 0 ? helper_fail_connection(r, false) : 0;
 }
 
-int helper_call(struct varlink_client *client, const char *method, json_object *parameters,
-                struct varlink_answer *ret)
+int helper_receive(struct varlink_client *client, struct varlink_answer *ret)
 {
     _cleanup_answer_ struct varlink_answer answer = {};
 
-    int r = helper_send(client, method, parameters, 0, NULL, 0);
-    if (r != 0)
-        return r;
-    r = varlink_client_receive(client, UINT64_MAX, &answer);
+    int r = varlink_client_receive(client, ANSWER_USEC, &answer);
+    if (r == 0)
+        return say_failure(EXIT_UNREACHABLE, "Unreachable",
+                           "as root, try: systemctl restart sbxctl-helper.service",
+                           "the helper does not answer");
     if (r < 0)
         return helper_fail_connection(r, false);
     if (answer.error)
@@ -101,6 +103,13 @@ int helper_call(struct varlink_client *client, const char *method, json_object *
     *ret = answer;
     answer = (struct varlink_answer){};
     return 0;
+}
+
+int helper_call(struct varlink_client *client, const char *method, json_object *parameters,
+                struct varlink_answer *ret)
+{
+    int r = helper_send(client, method, parameters, 0, NULL, 0);
+    return r != 0 ? r : helper_receive(client, ret);
 }
 
 int helper_fail_connection(int r, bool answered)

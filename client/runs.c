@@ -49,11 +49,9 @@ int runs_list(struct varlink_client *client, json_object **ret)
         return r;
     while (continues) {
         _cleanup_answer_ struct varlink_answer answer = {};
-        r = varlink_client_receive(client, UINT64_MAX, &answer);
-        if (r < 0)
-            return helper_fail_connection(r, false);
-        if (answer.error)
-            return helper_fail(&answer);
+        r = helper_receive(client, &answer);
+        if (r != 0)
+            return r;
         r = take_runs(list, answer.parameters);
         if (r < 0)
             return say_failure_errno(r, "cannot list the runs");

@@ -2,9 +2,9 @@
 #include "broker/engines.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
-#include "common/escape.h"
-
 #include "common/clock.h"
+#include "common/escape.h"
+#include "common/quantity.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,22 +38,33 @@ static void refuse_engine(struct run *run, const char *reason, const char *hint)
     run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.EngineUnavailable", fields, reason);
 }
 
-static void refuse_no_engine(struct run *run, int error)
+/* For an engine that did not do its part: which others there are, and what the administrator can do
+ * to @unit of it, "socket" or "service". */
+static void refuse_idle_engine(struct run *run, const char *reason, const char *remedy,
+                               const char *unit)
 {
     _cleanup_free_ char *others = engines_text(run->plan.engine);
-    char reason[256], hint[256];
+    char hint[256];
     int used = 0;
 
-    snprintf(reason, sizeof(reason), "The engine '%s' does not answer: %s.", run->plan.engine,
-             error == -ENOENT || error == -ECONNREFUSED ? "its socket is not active"
-             : error == -EAGAIN                         ? "too many are waiting for it"
-                                                        : strerror(-error));
     if (others && *others)
         used = snprintf(hint, sizeof(hint), "Use --engine with one of: %.80s. ", others);
     snprintf(hint + used, sizeof(hint) - (size_t)used,
-             "The administrator starts it with: systemctl enable --now sbxctl-engine-%s.socket",
-             run->plan.engine);
+             "The administrator can try: systemctl %s sbxctl-engine-%s.%s", remedy,
+             run->plan.engine, unit);
     refuse_engine(run, reason, hint);
+}
+
+static void refuse_no_engine(struct run *run, int error)
+{
+    bool stopped = error == -ENOENT || error == -ECONNREFUSED;
+    char reason[256];
+
+    snprintf(reason, sizeof(reason), "The engine '%s' does not answer: %s.", run->plan.engine,
+             stopped            ? "its socket is not active"
+             : error == -EAGAIN ? "too many are waiting for it"
+                                : strerror(-error));
+    refuse_idle_engine(run, reason, stopped ? "enable --now" : "restart", "socket");
 }
 
 /* The sandbox is gone, or as good as gone. */
@@ -133,9 +144,11 @@ static int on_time_over(sd_event_source *source, uint64_t usec, void *userdata)
 static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct run *run = userdata;
+    char reason[256], limit[QUANTITY_TEXT];
 
-    refuse_engine(run, "The sandbox was not ready in time.",
-                  "Try again; if it stays so, the administrator finds the cause in the journal.");
+    snprintf(reason, sizeof(reason), "The engine '%s' did not make a sandbox within %s.",
+             run->plan.engine, format_usec(run->manager->config.start_timeout_usec, limit));
+    refuse_idle_engine(run, reason, "restart", "service");
     return 0;
 }
 

@@ -5,6 +5,7 @@ Tests get the fixture `machine` and talk to the booted machine through tests/mac
 Nothing here may sleep but Machine.wait_for, and nothing may touch the host.
 """
 
+import contextlib
 import json
 import pathlib
 import shlex
@@ -15,6 +16,25 @@ import uuid
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
+
+# Runs sys.argv[1] times the same in a sandbox and without one, in turn. Prints how many times longer the
+# first takes, by medians: so a busy host counts on both sides.
+SLOWNESS = """
+import json, statistics, subprocess, sys, time
+
+def timed(*command):
+    began = time.monotonic()
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=True)
+    return time.monotonic() - began, done.stdout
+
+runs, bare = [], []
+for _ in range(int(sys.argv[1])):
+    runs.append(timed("sbxctl", "run", "--json", "-c", "print(4)"))
+    bare.append(timed("python3", "-c", "print(4)"))
+ids = [json.loads(output)["id"] for _, output in runs]
+subprocess.run(["sbxctl", "rm", *ids], check=True, stdout=subprocess.DEVNULL)
+print(statistics.median(t for t, _ in runs) / statistics.median(t for t, _ in bare))
+"""
 
 
 class Result:
@@ -145,6 +165,24 @@ class Machine:
 
     def sbxctl(self, args, user="alice", input=None, timeout=60, tty=False):
         return self.run(["sbxctl", *args], user, input, timeout, tty=tty)
+
+    def slowness(self, number, user="alice"):
+        """How many times longer a short run takes than the bare interpreter, by the medians of so
+        many of each. The results are removed again."""
+        command = ["python3", "-c", SLOWNESS, str(number)]
+        return float(self.run(command, user, timeout=20 + 2 * number, check=True).text)
+
+    @contextlib.contextmanager
+    def configured(self, text):
+        """The helper with one more drop-in, as long as the context lasts."""
+        path = "/etc/sbxctl/sbxctl.conf.d/90-test.conf"
+        self.write(path, text.encode())
+        try:
+            self.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+            yield
+        finally:
+            self.run(["rm", path], check=True)
+            self.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
 
     def run_json(self, args, user="alice", input=None, timeout=60):
         """The result object of `sbxctl run --json`, however the run ended."""
