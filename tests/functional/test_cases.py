@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_case_01_endless_loop_is_timed_out_and_leaves_no_process(machine):
     result = machine.run_json(["--timeout", "2s", "-c", "while True: pass"])
@@ -50,19 +52,12 @@ def test_case_04_sleeping_is_ended_by_the_wall_clock_and_both_times_are_shown(ma
 
 
 def test_case_05_missing_interpreter_is_a_clear_error_with_its_own_status(machine):
-    machine.write(
-        "/etc/sbxctl/sbxctl.conf.d/90-test.conf",
-        b"[Language cobol]\nInterpreter=cobol-not-here\nExtensions=.cob\n",
-    )
-    try:
-        machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+    language = "[Language cobol]\nInterpreter=cobol-not-here\nExtensions=.cob\n"
+    with machine.configured(language):
         result = machine.run_json(["--language", "cobol", "-c", "DISPLAY 'X'."])
         assert result["status"] == "failed" and result["exitCode"] == 127
         assert "cobol-not-here" in result["reason"]
         assert machine.sbxctl(["run", "--language", "cobol", "-c", "x"]).status == 127
-    finally:
-        machine.run(["rm", "/etc/sbxctl/sbxctl.conf.d/90-test.conf"], check=True)
-        machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
 
 
 def test_case_06_reading_stdin_when_none_was_given_sees_end_of_file(machine):
@@ -147,6 +142,32 @@ def test_case_20_emoji_and_cjk_are_printed_in_a_utf8_locale(machine):
     assert machine.run_json(["-c", script])["stdout"]["text"] == "😀 漢字 UTF-8\n"
 
 
+def test_case_21_pip_without_a_network_gives_up_at_once_and_the_option_is_named(machine):
+    options = ["--language", "shell", "-c", "pip install x"]
+    result = machine.run_json(options)
+    assert result["status"] == "failed"
+    assert result["usage"]["wallUSec"] < 6_000_000 * machine.patience
+    assert "no network" in result["hint"] and "--network" in result["hint"], result
+    shown = machine.sbxctl(["run", *options])
+    assert result["hint"] in shown.errors
+
+
+@pytest.mark.parametrize(
+    "language, script",
+    [
+        ("python", "import urllib.request; urllib.request.urlopen('http://example.org')"),
+        ("python", "import socket; socket.create_connection(('192.0.2.1', 80))"),
+        ("node", "fetch('http://example.org')"),
+        ("ruby", "require 'net/http'; Net::HTTP.get(URI('http://example.org'))"),
+    ],
+    ids=["python", "python, by address", "node", "ruby"],
+)
+def test_case_21_a_failure_for_want_of_a_network_names_the_option(machine, language, script):
+    result = machine.run_json(["--language", language, "-c", script])
+    assert result["status"] == "failed"
+    assert "no network" in result["hint"] and "--network" in result["hint"], result
+
+
 # ---- Scripts that must simply work ----
 
 
@@ -180,6 +201,25 @@ plt.show()
     result = machine.run_json([machine.script(script)], timeout=120)
     assert result["status"] == "succeeded", result
     assert machine.read(result["files"][0]["path"], user="alice").startswith(b"\x89PNG")
+
+
+def test_script_c_excel_workbook_with_formulas(machine):
+    script = """
+import openpyxl
+book = openpyxl.Workbook()
+sheet = book.active
+sheet.append(["item", "price"])
+for row in (["tea", 2.5], ["coffee", 3.5]):
+    sheet.append(row)
+sheet["B4"] = "=SUM(B2:B3)"
+book.save("prices.xlsx")
+print(openpyxl.load_workbook("prices.xlsx").active["B4"].value)
+"""
+    result = machine.run_json([machine.script(script)], timeout=120)
+    assert result["stdout"]["text"] == "=SUM(B2:B3)\n", result
+    (file,) = result["files"]
+    assert file["type"].endswith("spreadsheetml.sheet")
+    assert machine.read(file["path"], user="alice").startswith(b"PK")
 
 
 def test_script_d_sqlite_file_is_built_queried_and_kept(machine):
@@ -247,6 +287,24 @@ def test_script_h_menu_is_fed_from_stdin(machine):
     script = machine.script("name = input('Name? ')\nprint('Hello,', name)\n")
     result = machine.sbxctl(["run", script], input=b"Ada\n")
     assert (result.status, result.text) == (0, "Name? Hello, Ada\n")
+
+
+def test_script_j_checkpoints_are_kept_at_the_time_out(machine):
+    script = """
+import os, signal, sys, time
+def stop(*_):
+    open("final.txt", "w").write("asked to stop")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+for step in range(1000):
+    open("checkpoint.tmp", "w").write(f"step {step}")
+    os.rename("checkpoint.tmp", "checkpoint.txt")
+    time.sleep(1)
+"""
+    result = machine.run_json(["--timeout", "3500ms", machine.script(script)])
+    assert result["status"] == "timed_out" and "--timeout" in result["hint"]
+    kept = {f["name"]: machine.read(f["path"], user="alice") for f in result["files"]}
+    assert kept == {"checkpoint.txt": b"step 3", "final.txt": b"asked to stop"}
 
 
 def test_languages_are_told_by_shebang_extension_and_option(machine):

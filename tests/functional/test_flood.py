@@ -1,0 +1,79 @@
+"""A program that prints without end, and a reader who is slow: nobody else is held up by them."""
+
+import concurrent.futures
+import json
+
+import pytest
+
+# Prints sys.argv[1] bytes.
+FLOOD = """
+import os, sys
+block, left = b"x" * (1 << 20), int(sys.argv[1])
+while left:
+    left -= os.write(1, block[:left])
+"""
+
+# Run as alice: reads what `sbxctl run sys.argv[2:]` prints, at sys.argv[1] bytes a second.
+SLOW_READER = """
+import json, os, resource, subprocess, sys, time
+
+program = subprocess.Popen(["sbxctl", "run", *sys.argv[2:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+rate, received, began = int(sys.argv[1]), 0, time.monotonic()
+while data := os.read(program.stdout.fileno(), 65536):
+    if received == 0:
+        print("flows", flush=True)
+    received += len(data)
+    time.sleep(max(0, received / rate - (time.monotonic() - began)))
+errors = program.stderr.read().decode()
+program.wait()
+print(json.dumps({
+    "received": received,
+    "errors": errors,
+    "status": program.returncode,
+    "peak": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
+}))
+"""
+
+SMALL = 32 * 1024  # KiB
+CONFIGURATION = "[Defaults]\nTimeout=280s\n[Queue]\nRunsPerUser=4\n"
+
+
+def broker_peak(machine):
+    command = (
+        "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' "
+        "/proc/$(systemctl show -P MainPID sbxctl-helper.service)/status"
+    )
+    return int(machine.run(["sh", "-c", command], check=True).text)
+
+
+def slowness_for_both_users(machine):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return max(pool.map(lambda user: machine.slowness(5, user), ("alice", "bob")))
+
+
+@pytest.mark.parametrize(
+    "size, rate",
+    [(200_000_000, 20_000_000), pytest.param(5_000_000_000, 40_000_000, marks=pytest.mark.long)],
+    ids=["200 MB", "5 GB"],
+)
+def test_case_11_a_flood_to_a_slow_reader_takes_little_memory_and_holds_up_nobody(machine, size, rate):
+    script = machine.script(FLOOD, name="flood.py")
+    with machine.configured(CONFIGURATION):
+        alone = slowness_for_both_users(machine)
+        flood = machine.popen(["python3", "-c", SLOW_READER, str(rate), script, str(size)], "alice")
+        assert flood.popen.stdout.readline() == b"flows\n"
+        beside = slowness_for_both_users(machine)
+        assert flood.popen.poll() is None, "the flood was over too early to be felt"
+        reader = json.loads(flood.finish(timeout=280).stdout)
+        peak = broker_peak(machine)
+
+    print(f"broker {peak} KiB, client {reader['peak']} KiB, slowness alone {alone}, beside it {beside}")
+    assert reader["status"] == 0 and reader["received"] == size, reader
+    assert peak < SMALL and reader["peak"] < SMALL
+    assert beside < 4 * alone
+    assert "of output on stdout, 8 MiB are kept" in reader["errors"], reader
+    (run,) = [r for r in json.loads(machine.sbxctl(["ps", "-a", "--json"]).stdout)["runs"][:11]
+              if r["scriptName"] == "flood.py"]
+    result = json.loads(machine.sbxctl(["show", "--json", run["id"]]).stdout)
+    assert result["stdout"]["bytes"] == size
+    assert result["stdout"]["truncated"] and result["stdout"]["keptBytes"] == 8 << 20
