@@ -1,5 +1,6 @@
 /* The result object of a run: the interface's type Result, also run.json and what the index keeps.
  */
+#include "broker/collapse.h"
 #include "broker/result.h"
 #include "broker/run-internal.h"
 #include "common/escape.h"
@@ -40,7 +41,7 @@ static char *stream_text(int fd, uint64_t kept, bool *ret_shortened)
             return NULL;
         size += TEXT_MAX / 2;
     }
-    return utf8_text(buffer, size);
+    return utf8_text(buffer, collapse_text(buffer, size));
 }
 
 static char *output_path(const struct run *run, const char *name)

@@ -238,12 +238,23 @@ except OSError as error:
 # ---- Output ----
 
 
-def test_case_12_colours_and_carriage_returns_are_live_and_raw_in_the_file(machine):
+def test_case_12_colours_and_progress_are_live_collapsed_in_the_result_and_raw_in_the_file(machine):
     code = r"import sys; sys.stderr.write('\x1b[31m10%\r20%\r\x1b[0m\n')"
     live = machine.sbxctl(["run", "-c", code])
     assert b"\x1b[31m10%\r20%\r\x1b[0m\n" in live.stderr
     result = machine.run_json(["-c", code])
+    assert result["stderr"]["text"] == "20%\n"
     assert machine.read(result["stderr"]["path"], user="alice") == b"\x1b[31m10%\r20%\r\x1b[0m\n"
+
+
+def test_case_12_a_progress_bar_of_tqdm_is_one_line_in_the_result(machine):
+    code = "import tqdm\nfor _ in tqdm.tqdm(range(50), mininterval=0): pass\nprint('done')"
+    result = machine.run_json(["-c", code])
+    assert result["stdout"]["text"] == "done\n"
+    (line,) = result["stderr"]["text"].splitlines()
+    assert line.startswith("100%") and "50/50" in line
+    raw = machine.read(result["stderr"]["path"], user="alice")
+    assert raw.count(b"\r") >= 50
 
 
 def test_each_stream_is_kept_up_to_its_limit_and_passed_on_whole(machine):

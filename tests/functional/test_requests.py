@@ -151,6 +151,23 @@ def test_read_gives_streams_and_files_and_nothing_else(machine):
         assert read(name)["error"] == "io.sbxctl.Sandbox.NoSuchFile", name
 
 
+def test_case_23_read_follows_no_link_that_its_caller_planted(machine):
+    script = "import os; os.mkdir('d'); open('a', 'w').write('a'); open('d/a', 'w').write('a')"
+    result = run(machine, script=script)["parameters"]["result"]
+    for name in ("stdout", "a", "d/a"):
+        assert "data" in call(machine, "Read", {"id": result["id"], "name": name})["parameters"]
+    for name, planted, target in (
+        ("stdout", "stdout", "/etc/shadow"),
+        ("a", "files/a", "/etc/shadow"),
+        ("d/a", "files/d", "/var/lib/sbxctl/users/1001"),
+        ("a", "files", "/etc"),
+    ):
+        place = f"{result['outputDirectory']}/{planted}"
+        machine.run(["sh", "-c", f"rm -r {place} && ln -s {target} {place}"], "alice", check=True)
+        answer = call(machine, "Read", {"id": result["id"], "name": name})
+        assert answer["error"] == "io.sbxctl.Sandbox.NoSuchFile", answer
+
+
 def test_an_administrators_yes_lets_a_run_have_more_and_the_dry_run_says_so(machine):
     rule = b'polkit.addRule(function(a, s) { if (a.id == "io.sbxctl.run-resources" && a.lookup("memory") == "1073741824") return "yes"; });\n'
     machine.write("/etc/polkit-1/rules.d/10-test.rules", rule)
