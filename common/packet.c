@@ -70,6 +70,11 @@ ssize_t packet_recv(int sock, void *data, size_t size, int fds[PACKET_FDS_MAX], 
         packet_close_fds(fds);
         return -EMSGSIZE;
     }
+    /* An empty packet looks like the end of file: nobody takes its descriptors. */
+    if (n == 0) {
+        packet_close_fds(fds);
+        return 0;
+    }
     *ret_n_fds = n_fds;
     return n;
 }

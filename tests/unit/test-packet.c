@@ -128,6 +128,20 @@ static void an_empty_socket_and_a_closed_one_are_told_apart(void **state)
     assert_int_equal(packet_send(p->b, "x", 1, NULL, 0), -EPIPE);
 }
 
+static void fault_56_an_empty_packet_with_descriptors_leaves_none(void **state)
+{
+    struct pair *p = *state;
+    int fds[PACKET_FDS_MAX], free_fd = lowest_free_fd(), stdio[2] = { 0, 1 };
+    char data[16];
+    size_t n = 4711;
+
+    assert_int_equal(packet_send(p->a, NULL, 0, stdio, 2), 0);
+    assert_int_equal(packet_recv(p->b, data, sizeof(data), fds, &n), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(fds[0], -1);
+    assert_int_equal(lowest_free_fd(), free_fd);
+}
+
 int main(void)
 {
 #define WITH_PAIR(f) cmocka_unit_test_setup_teardown(f, make_pair, close_pair)
@@ -135,6 +149,7 @@ int main(void)
         WITH_PAIR(packets_keep_their_borders_and_descriptors),
         WITH_PAIR(packet_that_does_not_fit_is_refused_and_its_descriptors_closed),
         WITH_PAIR(too_many_descriptors_are_refused_and_closed),
+        WITH_PAIR(fault_56_an_empty_packet_with_descriptors_leaves_none),
         WITH_PAIR(an_empty_socket_and_a_closed_one_are_told_apart),
     };
 
