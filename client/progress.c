@@ -46,7 +46,7 @@ static void write_text(struct progress *progress, const char *event, json_object
         snprintf(text, size, "waiting for a place to run");
     else if (e.total > 0)
         snprintf(text, size, "%.60s: %d %%", phase,
-                 (int)((double)e.current / (double)e.total * 100));
+                 e.current < e.total ? (int)((double)e.current / (double)e.total * 100) : 100);
     else
         snprintf(text, size, "%.70s", phase);
 }
