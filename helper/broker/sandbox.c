@@ -1,16 +1,22 @@
 /* The broker's ends of an engine connection and a launcher's control socket, see sandbox.h. */
 #include "broker/sandbox.h"
+#include "broker/workspace.h"
 #include "common/cleanup.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* The one word that the launcher owes us; it says nothing unasked. */
+enum owed { OWED_NOTHING, OWED_PUT_DONE, OWED_EXITED };
+
 struct sandbox {
     int engine, launcher, workspace;
+    enum owed owed;
     sd_event_source *engine_source, *launcher_source;
     bool ready;
     sandbox_fn fn;
@@ -50,39 +56,81 @@ int sandbox_workspace(const struct sandbox *sandbox)
     return sandbox->workspace;
 }
 
-/* Everything from the launcher after go is as untrusted as the program: only whole packets of a
- * known kind count. */
+/* A word that no launcher of ours says is no word: a program may have forged it. */
+static bool is_exit(const struct launch_exited *exited)
+{
+    switch (exited->kind) {
+    case LAUNCH_EXIT_CODE:
+        return exited->value >= 0 && exited->value <= UINT8_MAX;
+    case LAUNCH_EXIT_SIGNAL:
+        return exited->value > 0 && exited->value < NSIG;
+    case LAUNCH_EXIT_EXEC:
+        return exited->value > 0 && strerrorname_np(exited->value);
+    default:
+        return false;
+    }
+}
+
+union launcher_packet {
+    struct launch_header header;
+    struct launch_put_done put_done;
+    struct launch_exited exited;
+    char bytes[256];
+};
+
+/* Everything from the launcher after go is as untrusted as the program: only a whole packet of the
+ * kind that is due counts. */
+static struct sandbox_event understand(struct sandbox *sandbox, const union launcher_packet *packet,
+                                       size_t size)
+{
+    enum owed owed = sandbox->owed;
+
+    sandbox->owed = OWED_NOTHING;
+    if (size >= sizeof(packet->header) && packet->header.version == LAUNCH_PROTOCOL_VERSION) {
+        if (owed == OWED_PUT_DONE && packet->header.type == LAUNCH_PUT_DONE &&
+            size == sizeof(packet->put_done) && packet->put_done.error >= 0)
+            return (struct sandbox_event){ SANDBOX_PUT_DONE, .put_done = &packet->put_done };
+        if (owed == OWED_EXITED && packet->header.type == LAUNCH_EXITED &&
+            size == sizeof(packet->exited) && is_exit(&packet->exited))
+            return (struct sandbox_event){ SANDBOX_EXITED, .exited = &packet->exited };
+    }
+    return (struct sandbox_event){ SANDBOX_LAUNCHER_GONE, .error = -EBADMSG };
+}
+
 static int on_launcher(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
     struct sandbox *sandbox = userdata;
     int fds[PACKET_FDS_MAX];
     size_t n_fds;
-    union {
-        struct launch_header header;
-        struct launch_put_done put_done;
-        struct launch_exited exited;
-        char bytes[256];
-    } packet = { 0 };
-    struct sandbox_event event = { .type = SANDBOX_LAUNCHER_GONE, .error = -EBADMSG };
+    union launcher_packet packet = { 0 };
+    struct sandbox_event event = { .type = SANDBOX_LAUNCHER_GONE };
     ssize_t n = packet_recv(fd, &packet, sizeof(packet), fds, &n_fds);
 
     if (n == -EAGAIN)
         return 0;
     packet_close_fds(fds);
-    if (n <= 0) {
+    if (n <= 0)
         event.error = (int)n;
-    } else if (n >= (ssize_t)sizeof(packet.header) && n_fds == 0 &&
-               packet.header.version == LAUNCH_PROTOCOL_VERSION) {
-        if (packet.header.type == LAUNCH_PUT_DONE && n == sizeof(packet.put_done))
-            event =
-                (struct sandbox_event){ .type = SANDBOX_PUT_DONE, .put_done = &packet.put_done };
-        else if (packet.header.type == LAUNCH_EXITED && n == sizeof(packet.exited))
-            event = (struct sandbox_event){ .type = SANDBOX_EXITED, .exited = &packet.exited };
-    }
+    else if (n_fds > 0)
+        event.error = -EBADMSG;
+    else
+        event = understand(sandbox, &packet, (size_t)n);
     if (event.type == SANDBOX_LAUNCHER_GONE)
         drop_launcher(sandbox);
     sandbox->fn(&event, sandbox->userdata);
     return 0;
+}
+
+/* Anything else than a packet socket could make us wait. */
+static int check_launcher(int fd)
+{
+    int domain, type;
+    socklen_t size = sizeof(int);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0)
+        return -errno;
+    return domain == AF_UNIX && type == SOCK_SEQPACKET ? 0 : -ESOCKTNOSUPPORT;
 }
 
 static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t n_fds)
@@ -94,6 +142,11 @@ static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t 
     sandbox->ready = true;
     sandbox->workspace = TAKE_FD(fds[0]);
     sandbox->launcher = TAKE_FD(fds[1]);
+    r = workspace_check(sandbox->workspace);
+    if (r >= 0)
+        r = check_launcher(sandbox->launcher);
+    if (r < 0)
+        return r;
     if (fcntl(sandbox->launcher, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     r = sd_event_add_io(sd_event_source_get_event(sandbox->engine_source),
@@ -162,12 +215,11 @@ static int check_engine(int sock)
     return peer.uid == 0 ? 0 : -EACCES;
 }
 
-int sandbox_new(sd_event *loop, const char *name, const struct engine_start *start, sandbox_fn fn,
-                void *userdata, struct sandbox **ret)
+/* Returns a connection to the engine @name, or a negative errno. */
+static int connect_engine(const char *name)
 {
-    struct engine_message message = { .type = ENGINE_START, .start = *start };
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct sandbox *sandbox;
+    _cleanup_close_ int sock = -1;
     int r;
 
     /* Policy admits no such name; a socket elsewhere could be anybody's. */
@@ -175,29 +227,44 @@ int sandbox_new(sd_event *loop, const char *name, const struct engine_start *sta
         snprintf(address.sun_path, sizeof(address.sun_path), ENGINE_SOCKET_DIR "/%s", name) >=
             (int)sizeof(address.sun_path))
         return -ENOENT;
-    sandbox = calloc(1, sizeof(*sandbox));
-    if (!sandbox)
+    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0 || connect(sock, (struct sockaddr *)&address, sizeof(address)) < 0)
+        return -errno;
+    r = check_engine(sock);
+    return r < 0 ? r : TAKE_FD(sock);
+}
+
+int sandbox_new_on(sd_event *loop, int engine, const struct engine_start *start, sandbox_fn fn,
+                   void *userdata, struct sandbox **ret)
+{
+    struct engine_message message = { .type = ENGINE_START, .start = *start };
+    struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
+    int r;
+
+    if (!sandbox) {
+        close_fd(engine);
         return -ENOMEM;
+    }
     *sandbox = (struct sandbox){
-        .engine = -1, .launcher = -1, .workspace = -1, .fn = fn, .userdata = userdata
+        .engine = engine, .launcher = -1, .workspace = -1, .fn = fn, .userdata = userdata
     };
-    sandbox->engine = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sandbox->engine < 0 ||
-        connect(sandbox->engine, (struct sockaddr *)&address, sizeof(address)) < 0)
-        r = -errno;
-    else
-        r = check_engine(sandbox->engine);
+    r = engine_send(engine, &message, NULL, 0);
     if (r >= 0)
-        r = engine_send(sandbox->engine, &message, NULL, 0);
-    if (r >= 0)
-        r = sd_event_add_io(loop, &sandbox->engine_source, sandbox->engine, EPOLLIN, on_engine,
-                            sandbox);
+        r = sd_event_add_io(loop, &sandbox->engine_source, engine, EPOLLIN, on_engine, sandbox);
     if (r < 0) {
         sandbox_free(sandbox);
         return r;
     }
     *ret = sandbox;
     return 0;
+}
+
+int sandbox_new(sd_event *loop, const char *name, const struct engine_start *start, sandbox_fn fn,
+                void *userdata, struct sandbox **ret)
+{
+    int engine = connect_engine(name);
+
+    return engine < 0 ? engine : sandbox_new_on(loop, engine, start, fn, userdata, ret);
 }
 
 int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd)
@@ -210,6 +277,7 @@ int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64
         return -ENAMETOOLONG;
     memcpy(packet, &put, sizeof(put));
     memcpy(packet + sizeof(put), name, length);
+    sandbox->owed = OWED_PUT_DONE;
     return packet_send(sandbox->launcher, packet, sizeof(put) + length, &fd, 1);
 }
 
@@ -243,6 +311,7 @@ int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *
         r = append(packet, &size, environment[i]);
     if (r >= 0)
         r = append(packet, &size, directory);
+    sandbox->owed = OWED_EXITED;
     if (r >= 0)
         r = packet_send(sandbox->launcher, packet, size, stdio, 3);
     return r;

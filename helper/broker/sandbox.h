@@ -13,7 +13,7 @@ struct sandbox;
 enum sandbox_event_type {
     SANDBOX_PROGRESS,
     SANDBOX_READY,         /* puts may begin; the workspace is there */
-    SANDBOX_PUT_DONE,      /* of the oldest put not yet reported */
+    SANDBOX_PUT_DONE,      /* of the last put */
     SANDBOX_EXITED,        /* the program ended, says the launcher */
     SANDBOX_LAUNCHER_GONE, /* end of file or nonsense from the launcher, without exited */
     SANDBOX_ENDED,         /* the engine's last word */
@@ -41,6 +41,9 @@ typedef void (*sandbox_fn)(const struct sandbox_event *event, void *userdata);
  * -ECONNREFUSED (no such engine, or it is not running), -EAGAIN (too many wait for it), -EACCES. */
 int sandbox_new(sd_event *event, const char *name, const struct engine_start *start, sandbox_fn fn,
                 void *userdata, struct sandbox **ret);
+/* The same on a connection to an engine, non-blocking, which is the sandbox's from here on. */
+int sandbox_new_on(sd_event *event, int engine, const struct engine_start *start, sandbox_fn fn,
+                   void *userdata, struct sandbox **ret);
 /* Closes the sockets, and thereby ends what runs in it; the workspace stays. */
 void sandbox_close(struct sandbox *sandbox);
 /* Closes everything, and thereby ends what runs in it. */
@@ -49,6 +52,7 @@ struct sandbox *sandbox_free(struct sandbox *sandbox);
 /* The workspace's directory fd, borrowed; -1 before ready. Stays valid when the sandbox has ended.
  */
 int sandbox_workspace(const struct sandbox *sandbox);
+/* The next put, or the go, only after the last put was reported done. */
 int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd);
 int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,
                size_t n_environment, const char *directory, const int stdio[3]);

@@ -61,7 +61,8 @@ struct engine_ready {
     char sandbox_id[ENGINE_TEXT_MAX + 1];
     char image[ENGINE_TEXT_MAX + 1];        /* as resolved; may be empty */
     char image_digest[ENGINE_TEXT_MAX + 1]; /* may be empty */
-    /* fds on the packet: [0] the workspace directory, [1] the launcher's control socket */
+    /* fds on the packet: [0] the workspace directory, on a tmpfs that the sandbox does not share
+     * with the machine, [1] the launcher's control socket */
 };
 
 enum engine_why { ENGINE_WHY_EXIT, ENGINE_WHY_OOM, ENGINE_WHY_TIMEOUT, ENGINE_WHY_KILLED };
