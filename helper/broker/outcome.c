@@ -185,10 +185,15 @@ static void signalled(const struct facts *facts, struct outcome *outcome, uint64
 
 static void launcher_silent(const struct facts *facts, struct outcome *outcome, uint64_t oom_kills)
 {
-    if (!facts->have_ended)
+    if (!facts->have_ended) {
         say(outcome, RUN_LOST,
-            "The engine went away while the program ran; how it ended is not known.");
-    else if (facts->ended.why == ENGINE_WHY_TIMEOUT)
+            "The engine '%.60s' did not tell how the program ended, so that is not known.",
+            facts->engine);
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "Try again, or another engine with --engine. The administrator finds more with: "
+                 "journalctl -u sbxctl-helper -u sbxctl-engine-%.60s",
+                 facts->engine);
+    } else if (facts->ended.why == ENGINE_WHY_TIMEOUT)
         timed_out(facts, outcome);
     else if (oom_kills > 0)
         out_of_memory(facts, outcome);

@@ -33,7 +33,7 @@ const char *run_status_name(enum run_status status);
 struct facts {
     const struct limits *limits, *defaults, *ceiling;
     uint64_t tasks, workspace_bytes, workspace_files, scratch_bytes; /* no run can move these */
-    const char *interpreter;
+    const char *interpreter, *engine;
     bool timed_out; /* our clock ended it */
     bool cancelled; /* Cancel, or the caller went away */
     bool caller_gone;
@@ -52,9 +52,9 @@ struct outcome {
     enum run_status status;
     bool have_exit_code;
     int exit_code;
-    int signal; /* 0: none */
-    char reason[512];
-    char hint[256]; /* may be empty */
+    int signal;                       /* 0: none */
+    char reason[ENGINE_TEXT_MAX + 1]; /* holds an engine's own sentence, too */
+    char hint[256];                   /* may be empty */
 };
 
 /* CPU time as the engine counted it, else as the launcher did (without what outlived the program);

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,9 +51,23 @@ static void refuse_idle_engine(struct run *run, const char *reason, const char *
     if (others && *others)
         used = snprintf(hint, sizeof(hint), "Use --engine with one of: %.80s. ", others);
     snprintf(hint + used, sizeof(hint) - (size_t)used,
-             "The administrator can try: systemctl %s sbxctl-engine-%s.%s", remedy,
+             "The administrator can try: systemctl %s sbxctl-engine-%.60s.%s", remedy,
              run->plan.engine, unit);
     refuse_engine(run, reason, hint);
+}
+
+/* @what tells what the engine did. */
+__attribute__((format(printf, 2, 3))) static void blame_engine(struct run *run, const char *what,
+                                                               ...)
+{
+    char did[128], reason[256];
+    va_list args;
+
+    va_start(args, what);
+    vsnprintf(did, sizeof(did), what, args);
+    va_end(args);
+    snprintf(reason, sizeof(reason), "The engine '%.60s' %s.", run->plan.engine, did);
+    refuse_idle_engine(run, reason, "restart", "service");
 }
 
 static void refuse_no_engine(struct run *run, int error)
@@ -94,12 +109,12 @@ static void sandbox_over(struct run *run)
     /* Should anything still run, it ends with these sockets. */
     if (run->sandbox)
         sandbox_close(run->sandbox);
-    if (run->facts.have_ended)
-        (void)run_audit_cleanup(run, run->facts.ended.cleaned);
+    if (run->facts.have_ended || run->go_usec != 0)
+        (void)run_audit_cleanup(run, run->facts.have_ended && run->facts.ended.cleaned);
     if (run->go_usec == 0) {
         /* Ended before it went: cancelled, or the reason was noted already. */
         if (!run->facts.cancelled) {
-            refuse_engine(run, "The sandbox ended before the program could be started.", NULL);
+            blame_engine(run, "ended the sandbox before the program could be started");
             return;
         }
         run->outcome.status = RUN_CANCELLED;
@@ -144,12 +159,19 @@ static int on_time_over(sd_event_source *source, uint64_t usec, void *userdata)
 static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct run *run = userdata;
-    char reason[256], limit[QUANTITY_TEXT];
+    char time[QUANTITY_TEXT];
 
-    snprintf(reason, sizeof(reason), "The engine '%s' did not make a sandbox within %s.",
-             run->plan.engine, format_usec(run->manager->config.start_timeout_usec, limit));
-    refuse_idle_engine(run, reason, "restart", "service");
+    blame_engine(run,
+                 run->state == STATE_FILLING ? "made a sandbox that took no files for %s"
+                                             : "said nothing for %s while it made the sandbox",
+                 format_usec(run->manager->config.start_timeout_usec, time));
     return 0;
+}
+
+/* Each word of the engine is a sign of life: pulling an image may take long. */
+static void await_start(struct run *run)
+{
+    run_arm(run, run->manager->config.start_timeout_usec, on_start_timeout);
 }
 
 static int make_pipe(int ret[2])
@@ -241,7 +263,7 @@ static void go(struct run *run)
     r = send_go(run);
     if (r < 0) {
         run->go_usec = 0;
-        refuse_engine(run, "The program could not be handed to the sandbox.", NULL);
+        blame_engine(run, "made a sandbox that did not take the program");
         return;
     }
     run_arm(run, run->plan.limits.timeout_usec, on_time_over);
@@ -265,7 +287,7 @@ static void put_next(struct run *run)
         r = sandbox_put(run->sandbox, input->name, 0644, input->size, input->fd);
     }
     if (r < 0)
-        refuse_engine(run, "The run's files could not be handed to the sandbox.", NULL);
+        blame_engine(run, "made a sandbox that did not take the run's files");
 }
 
 static const char *put_name(const struct run *run)
@@ -319,16 +341,13 @@ static void ready(struct run *run, const struct engine_ready *message)
     if (run->state != STATE_PREPARING)
         return;
     run->state = STATE_FILLING;
+    await_start(run);
     put_next(run);
 }
 
 static void exited(struct run *run, const struct launch_exited *message)
 {
     if (run->go_usec == 0 || run->facts.have_exited)
-        return;
-    /* The kind is the launcher's word, which a hostile program may have forged: anything odd is no
-     * word. */
-    if (message->kind < LAUNCH_EXIT_CODE || message->kind > LAUNCH_EXIT_EXEC)
         return;
     run->facts.have_exited = true;
     run->facts.exited = *message;
@@ -339,19 +358,37 @@ static void exited(struct run *run, const struct launch_exited *message)
 static void launcher_gone(struct run *run)
 {
     if (run->state == STATE_FILLING)
-        refuse_engine(run, "The sandbox ended while its files were placed.", NULL);
+        blame_engine(run, "lost the sandbox while its files were placed");
     else if (run->state == STATE_GOING)
         run_end(run, 0);
     /* While ending, the engine's last word is still to come. */
+}
+
+/* What was wrong with an engine's message. */
+static const char *nonsense_text(int error)
+{
+    switch (error) {
+    case -EPROTONOSUPPORT:
+        return "another version of the protocol, or an unknown message";
+    case -EXDEV:
+        return "a workspace that belongs to the machine itself";
+    case -ENOTDIR:
+        return "a workspace that is no directory";
+    default:
+        return strerror(-error);
+    }
 }
 
 static void engine_gone(struct run *run, int error)
 {
     if (error < 0)
         fprintf(stderr, SD_ERR "run %s: engine %s: %s\n", run->id, run->plan.engine,
-                strerror(-error));
+                nonsense_text(error));
     if (run->go_usec == 0 && run->state != STATE_ENDING) {
-        refuse_engine(run, "The engine went away while it made the sandbox.", "Try again.");
+        blame_engine(run,
+                     error < 0 ? "sent what this helper does not understand: %s"
+                               : "went away while it made the sandbox%s",
+                     error < 0 ? nonsense_text(error) : "");
         return;
     }
     sandbox_over(run);
@@ -359,8 +396,14 @@ static void engine_gone(struct run *run, int error)
 
 static void progress(struct run *run, const struct engine_progress *message)
 {
-    json_object *more = json_object_new_object();
+    json_object *more;
 
+    if (run->state == STATE_PREPARING)
+        await_start(run);
+    /* Who has not read the last one misses this one. */
+    if (run->call && varlink_call_pending_output(run->call) > 0)
+        return;
+    more = json_object_new_object();
     (void)json_add_string(more, "phase", message->phase);
     (void)json_add_uint64(more, "current", message->current);
     (void)json_add_uint64(more, "total", message->total);
@@ -443,5 +486,5 @@ void run_prepare(struct run *run)
     if (r < 0)
         refuse_no_engine(run, r);
     else
-        run_arm(run, config->start_timeout_usec, on_start_timeout);
+        await_start(run);
 }

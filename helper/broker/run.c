@@ -300,6 +300,7 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     run->facts.defaults = &manager->config.defaults;
     run->facts.ceiling = &manager->config.ceiling;
     run->facts.interpreter = run->plan.language->interpreter;
+    run->facts.engine = run->plan.engine;
     note_caller(run, varlink_call_peer(call));
     link_run(run);
     varlink_call_on_gone(call, on_caller_gone, run);

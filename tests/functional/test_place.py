@@ -100,7 +100,7 @@ def test_case_28_engine_that_accepts_and_never_answers(machine):
         with put_right(machine, f"kill -CONT {pid}"):
             machine.run(["kill", "-STOP", pid], check=True)
             what, advice = told(machine, 125, timeout=20)
-            assert "The engine 'systemd' did not make a sandbox within 2 s." in what
+            assert "The engine 'systemd' said nothing for 2 s while it made the sandbox." in what
             assert f"systemctl restart {ENGINE}.service" in advice
 
 

@@ -24,6 +24,7 @@ static struct facts ended_well(void)
         .defaults = &limits,
         .ceiling = &ceiling,
         .interpreter = "python3",
+        .engine = "systemd",
         .have_exited = true,
         .exited = { .kind = LAUNCH_EXIT_CODE, .value = 0 },
         .have_ended = true,
@@ -150,7 +151,10 @@ static void silent_launcher_is_killed_and_silent_engine_is_lost(void **state)
     facts.ended.oom_kills = 2;
     assert_int_equal(decide(facts).status, RUN_OUT_OF_MEMORY);
     facts.have_ended = false;
-    assert_int_equal(decide(facts).status, RUN_LOST);
+    struct outcome outcome = decide(facts);
+    assert_int_equal(outcome.status, RUN_LOST);
+    assert_non_null(strstr(outcome.reason, "'systemd'"));
+    assert_non_null(strstr(outcome.hint, "sbxctl-engine-systemd"));
 }
 
 static void counters_that_an_engine_cannot_tell_are_no_facts(void **state)
