@@ -1,0 +1,461 @@
+"""An engine that breaks its protocol, hangs or dies (engine_double.py): what the user is told, and that
+nothing stays. Each test plays a piece of Python as that engine, while alice runs something with it."""
+
+import json
+import pathlib
+import textwrap
+import time
+
+import pytest
+
+DOUBLE = pathlib.Path(__file__).with_name("engine_double.py").read_text()
+DIRECTORY = "/run/sbxctl-test-double"
+CONFIG = "/etc/sbxctl/sbxctl.conf.d/90-double.conf"
+SILENCE = 2  # seconds that an engine may be silent while it starts
+GRACE = 2
+ENDING = 5  # after the grace period
+BOUND = 10  # generous: what is due at once must be there by then
+COUNT_FDS = "ls /proc/$(systemctl show -P MainPID sbxctl-helper.service)/fd | wc -l"
+
+
+def fds(machine):
+    return int(machine.run(["sh", "-c", COUNT_FDS], check=True).text)
+
+
+class Played:
+    """A run with the double: what the command said, the run's record, and the seconds it took."""
+
+    def __init__(self, result, record, took):
+        self.status, self.text, self.errors = result.status, result.text, result.errors
+        self.record = record
+        self.took = took
+
+
+class Double:
+    def __init__(self, machine):
+        self.machine = machine
+        self.baseline = fds(machine)
+
+    def start(self, scenario):
+        code = "from engine_double import *\ndef scenario(engine):\n"
+        code += textwrap.indent(textwrap.dedent(scenario), "    ") + "\nserve(scenario)"
+        command = ["env", f"PYTHONPATH={DIRECTORY}", "PYTHONDONTWRITEBYTECODE=1", "python3", "-c", code]
+        playing = self.machine.popen(command)
+        assert playing.popen.stdout.readline() == b"up\n", playing.finish()
+        return playing
+
+    def play(self, scenario, args=(), script="print(4)", timeout=60):
+        """The scenario must come to its end, and everything must be as before."""
+        playing = self.start(scenario)
+        began = time.monotonic()
+        result = self.machine.sbxctl(["run", "--engine", "double", *args, "-c", script], timeout=timeout)
+        took = time.monotonic() - began
+        played = playing.finish(timeout=timeout)
+        assert played.text == "played\n", (played, result)
+        record = self.last_run()
+        assert record["engine"] == "double"
+        self.all_is_well()
+        return Played(result, record, took)
+
+    def runs(self, *options):
+        return json.loads(self.machine.sbxctl(["ps", "--json", *options]).stdout)["runs"]
+
+    def last_run(self):
+        return self.runs("--all")[0]
+
+    def all_is_well(self):
+        """No run is stuck, nothing is left, and the other engine serves."""
+        machine = self.machine
+        machine.wait_for(lambda: self.runs() == [], 5, "the run to be over")
+        assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
+        machine.wait_for(lambda: fds(machine) == self.baseline, 5, "the helper's descriptors to be closed")
+        assert machine.run(["ls", "-A", "/var/lib/sbxctl/staging"]).text == ""
+
+
+@pytest.fixture(scope="module")
+def double(machine):
+    machine.run(["mkdir", "-p", DIRECTORY], check=True)
+    machine.write(f"{DIRECTORY}/engine_double.py", DOUBLE.encode())
+    config = f"[Helper]\nStartTimeout={SILENCE}s\nGrace={GRACE}s\nIdleExit=600s\n"
+    machine.write(CONFIG, config.encode())
+    machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
+    try:
+        assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
+        yield Double(machine)
+    finally:
+        machine.run(["rm", "-r", CONFIG, DIRECTORY], check=True)
+        machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
+
+
+def refused(played, *words, within=BOUND):
+    """Nothing ran: said at once, with the engine's name, and what to do."""
+    assert played.status == 125 and played.text == "", vars(played)
+    assert "'double'" in played.errors and "--engine" in played.errors, played.errors
+    for word in words:
+        assert word in played.errors, played.errors
+    assert "sbxctl-engine-double" in played.errors
+    assert played.record["status"] == "rejected", played.record
+    assert "exitCode" not in played.record and "startedUSec" not in played.record
+    assert played.took < within, played.took
+
+
+def lost(played, within=BOUND):
+    """Something ran, and nobody knows how it ended."""
+    assert played.status == 125, vars(played)
+    assert "'double'" in played.errors and "not known" in played.errors, played.errors
+    assert "sbxctl-engine-double" in played.errors
+    assert played.record["status"] == "lost" and "exitCode" not in played.record
+    assert played.took < within, played.took
+
+
+def kept(machine, record):
+    """The run.json that the user has."""
+    return json.loads(machine.read(f"/var/lib/sbxctl/users/1000/{record['id']}/run.json", user="alice"))
+
+
+# ---- the double itself
+
+
+def test_a_good_engine_is_served_whoever_it_is(machine, double):
+    played = double.play(
+        """
+        launcher = engine.go()
+        launcher.print("out")
+        os.close(os.open("made", os.O_CREAT | os.O_WRONLY, dir_fd=launcher.workspace))
+        launcher.hang_up_streams()
+        launcher.exited(value=3)
+        engine.finish()
+        """
+    )
+    assert (played.status, played.text) == (3, "out")
+    assert kept(machine, played.record)["exitCode"] == 3
+    assert [file["name"] for file in kept(machine, played.record)["files"]] == ["made"]
+
+
+# ---- silence and death
+
+
+def test_an_engine_that_never_answers_start_is_given_up(double):
+    played = double.play("engine.hung_up()")
+    refused(played, f"said nothing for {SILENCE} s", within=SILENCE + BOUND)
+    assert played.took > SILENCE
+
+
+def test_an_engine_that_tells_of_its_progress_may_take_longer(double):
+    played = double.play(
+        """
+        import time
+        for i in range(6):
+            engine.say("progress", phase="pull", current=i, total=6)
+            time.sleep(0.5)  # an engine at work
+        launcher = engine.go()
+        launcher.hang_up_streams()
+        launcher.exited()
+        engine.finish()
+        """
+    )
+    assert played.status == 0, vars(played)
+    assert played.record["usage"]["waitUSec"] > SILENCE * 1_000_000
+
+
+def test_a_caller_who_hangs_up_ends_the_wait_for_an_engine_at_once(machine, double):
+    playing = double.start("print('asked', flush=True); engine.hung_up()")
+    running = machine.popen(["sbxctl", "run", "--engine", "double", "-c", "print(4)"], user="alice")
+    assert playing.popen.stdout.readline() == b"asked\n"
+    began = time.monotonic()
+    running.signal("KILL")
+    running.finish()
+    assert playing.finish().text == "played\n"
+    assert time.monotonic() - began < SILENCE * machine.patience
+    record = machine.wait_for(
+        lambda: (run := double.last_run())["status"] == "cancelled" and run, 5, "the record"
+    )
+    assert record["engine"] == "double"
+    double.all_is_well()
+
+
+@pytest.mark.parametrize(
+    "scenario, words",
+    [
+        ("pass", "went away while it made the sandbox"),
+        ("engine.ready(); engine.launcher.take_put()", "lost the sandbox while its files were placed"),
+        ("engine.ready(); engine.launcher.take_put(); engine.sock.close(); engine.launcher.hear()",
+         "went away while it made the sandbox"),
+        ("engine.ended(); engine.hung_up()", "ended the sandbox before the program"),
+        ("engine.ready(); engine.ended(); engine.hung_up()", "ended the sandbox before the program"),
+    ],
+    ids=["before ready", "with its launcher", "without its launcher", "ended first", "ended while filling"],
+)
+def test_an_engine_that_dies_before_go_is_named(double, scenario, words):
+    played = double.play(scenario)
+    if "lost the sandbox" in words:  # engine and launcher hang up in either order
+        words = words if words in played.errors else "went away while it made the sandbox"
+    refused(played, words)
+
+
+def test_an_engine_that_dies_after_go_leaves_a_run_that_is_lost(machine, double):
+    played = double.play("launcher = engine.go(); launcher.print('said')")
+    lost(played)
+    assert played.text == "said" and kept(machine, played.record)["stdout"]["text"] == "said"
+    cleanup = machine.journal(f"SBXCTL_RUN_ID={played.record['id']}", "SBXCTL_RESULT=not confirmed")
+    assert len(cleanup) == 1
+
+
+def test_an_engine_that_dies_after_exited_takes_no_result_with_it(machine, double):
+    played = double.play("launcher = engine.go(); launcher.print('said'); launcher.exited(value=7)")
+    assert (played.status, played.text) == (7, "said")
+    record = kept(machine, played.record)
+    assert record["status"] == "failed" and record["exitCode"] == 7
+    assert "memoryPeakBytes" not in record["usage"]  # nobody counted
+
+
+def test_an_engine_that_never_says_ended_holds_up_nobody(machine, double):
+    played = double.play("engine.go().exited(); engine.hung_up()")
+    assert played.status == 0 and ENDING <= played.took < ENDING + BOUND
+    played = double.play("engine.go(); engine.hung_up()", ["--timeout", "1s"])
+    assert played.status == 124 and played.record["status"] == "timed_out"
+    assert GRACE + ENDING < played.took < 1 + GRACE + ENDING + BOUND
+    played = double.play("engine.go().sock.close(); engine.hung_up()")
+    lost(played, within=ENDING + BOUND)
+
+
+# ---- nonsense from the engine
+
+HELD = "engine.ready(); engine.launcher.take_put()"
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "engine.ready(fds=[])",
+        "engine.ready(fds=[make_workspace()])",
+        "engine.ready(fds=[make_workspace()] * 3)",
+        "engine.ready(fds=[make_workspace()] * 4)",
+        "engine.ready(fds=[make_workspace()] * 40)",
+        "engine.ready(fds=[os.open('/etc/passwd', os.O_RDONLY), one_of(socket.socketpair(type=socket.SOCK_SEQPACKET))])",
+        "engine.ready(fds=[make_workspace(), os.pipe()[0]])",
+        "engine.ready(fds=[make_workspace(), os.open('/etc/passwd', os.O_RDONLY)])",
+        "engine.ready(fds=[make_workspace(), one_of(socket.socketpair())])",
+        "engine.ready(fds=[make_workspace(), one_of(socket.create_server(('127.0.0.1', 0)))])",
+        "engine.say('ready')",
+        "engine.say('start')",
+        "engine.say('greeting')",
+        "engine.say('ready', version=2, sandboxId='x')",
+        "engine.say('ready', sandboxId='x' * 513)",
+        "engine.say('ended', why='boredom', cleaned=True)",
+        "engine.say('error', phase='start', message='x' * 10240)",
+        "engine.say('progress', phase='pull', current=-1)",
+        "engine.say('progress', phase='pull', current=1 << 63)",
+        "engine.say_bytes(b'{')",
+        "engine.say_bytes(b'\\xff\\x00')",
+        "engine.say_bytes(b'{\"type\":\"ended\",\"type\":\"error\"}')",
+        "engine.say_bytes(b'[' * 60000)",
+        "engine.say_bytes(b' ' * 65537)",
+        "engine.ready(); first = engine.launcher; engine.ready()",
+        f"{HELD}; engine.say('start')",
+    ],
+)
+def test_nonsense_before_go_is_refused_and_says_so(double, nonsense):
+    refused(double.play(f"{nonsense}; engine.hung_up()"), "does not understand")
+
+
+def test_another_version_of_the_protocol_is_called_by_its_name(double):
+    played = double.play("engine.say('progress', version=2, phase='pull'); engine.hung_up()")
+    refused(played, "another version")
+
+
+def test_fault_56_an_empty_packet_is_the_end_of_the_engine(double):
+    refused(double.play("engine.say_bytes(b''); engine.hung_up()"), "went away")
+    refused(double.play("engine.say_bytes(b'', [0, 1, 2]); engine.hung_up()"), "went away")
+
+
+@pytest.mark.parametrize(
+    "directory",
+    ["/", "/etc", "/root", "/run", "/run/sbxctl", "/tmp", "/dev/shm", "/proc/self", "/var/lib/sbxctl"],
+)
+def test_a_directory_of_the_machine_is_no_workspace(double, directory):
+    control = "one_of(socket.socketpair(type=socket.SOCK_SEQPACKET))"
+    ready = f"engine.ready(fds=[os.open('{directory}', os.O_RDONLY), {control}])"
+    refused(double.play(f"{ready}; engine.hung_up()"), "workspace")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "engine.ready()",
+        "engine.say('greeting')",
+        "engine.say_bytes(b'{')",
+        "engine.say('error', phase='run', message='So it goes.')",
+        "engine.say('ended', why='exit', cleaned=True, memoryPeakBytes=1 << 63)",
+    ],
+)
+def test_nonsense_after_go_ends_the_run_as_lost(double, nonsense):
+    lost(double.play(f"engine.go(); {nonsense}; engine.hung_up()"))
+
+
+def test_the_second_ended_is_not_heard(double):
+    played = double.play(
+        """
+        launcher = engine.go()
+        launcher.exited(value=2)
+        engine.ended("exit", leftovers=0)
+        try:
+            engine.ended("oom", oomKills=3)
+        except BrokenPipeError:
+            pass
+        engine.hung_up()
+        """
+    )
+    assert played.status == 2 and played.record["oomKills" if "oomKills" in played.record else "exitCode"] == 2
+
+
+def test_counters_at_their_limits_are_told_as_they_are(machine, double):
+    most = (1 << 63) - 1
+    played = double.play(
+        f"""
+        launcher = engine.go()
+        launcher.exited(value=0, cpu=1 << 63, leftovers=0xffffffff, file_bytes=0xffffffffffffffff)
+        engine.ended("exit", memoryPeakBytes={most}, cpuUSec={most}, oomKills=0)
+        engine.hung_up()
+        """
+    )
+    assert played.status == 0
+    assert kept(machine, played.record)["usage"]["memoryPeakBytes"] == most
+    shown = machine.sbxctl(["show", played.record["id"]])
+    assert shown.status == 0 and shown.errors == ""
+
+
+def test_an_error_is_shown_without_its_control_characters(machine, double):
+    sentence = "No\\x1b]0;owned\\x07 image\\nsbxctl: all went well " + "ü" * 230
+    played = double.play(f"engine.say('error', phase='start', message='{sentence}'); engine.hung_up()")
+    assert played.status == 125 and played.record["status"] == "rejected"
+    assert "image" in played.errors and "\x1b" not in played.errors and "\x07" not in played.errors
+    assert not any(line.startswith("sbxctl: all") for line in played.errors.splitlines())
+    assert "\x1b" in played.record["reason"] and played.record["reason"].endswith("ü" * 230)
+    shown = machine.sbxctl(["show", played.record["id"]])
+    assert shown.status == 0 and "\x1b" not in shown.text
+
+
+def test_a_flood_of_progress_drowns_nobody(machine, double):
+    playing = double.start("engine.flood(lambda: engine.say('progress', phase='x' * 60, current=(1 << 63) - 1, total=1))")
+    running = machine.popen(["sbxctl", "run", "--engine", "double", "-c", "print(4)"], user="alice")
+    machine.wait_for(lambda: [run["status"] for run in double.runs()] == ["starting"], 10, "the flood")
+    began = time.monotonic()
+    assert machine.sbxctl(["run", "-c", "print(4)"], user="bob").text == "4\n"
+    assert time.monotonic() - began < BOUND * machine.patience
+    assert running.popen.poll() is None  # a caller who reads is not cut off
+    running.signal("INT")
+    assert running.finish().status == 130
+    assert playing.finish().text == "played\n"
+    double.all_is_well()
+
+
+def test_progress_beyond_its_total_is_shown_as_complete(double):
+    scenario = """
+    import time
+    engine.say("progress", phase="pull", current=(1 << 63) - 1, total=1)
+    time.sleep(1.5)  # it is shown after a second
+    engine.say("error", phase="pull", message="No.")
+    engine.hung_up()
+    """
+    playing = double.start(scenario)
+    shown = double.machine.sbxctl(["run", "--engine", "double", "-c", "print(4)"], tty=True)
+    assert playing.finish().text == "played\n"
+    assert "pull: 100 %" in shown.text and "No." in shown.text, shown
+
+
+# ---- a launcher that lies
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "launcher.say(EXITED, b'garbage')",
+        "launcher.exited(version=2)",
+        "launcher.exited(kind=0)",
+        "launcher.exited(kind=4)",
+        "launcher.exited(value=256)",
+        "launcher.exited(value=-1)",
+        "launcher.exited(kind=SIGNAL, value=0)",
+        "launcher.exited(kind=SIGNAL, value=4711)",
+        "launcher.exited(kind=EXEC, value=0)",
+        "launcher.exited(kind=EXEC, value=1 << 30)",
+        "launcher.exited(fds=[launcher.workspace])",
+        "launcher.put_done()",
+        "launcher.say(READY)",
+        "launcher.say(99, bytes(1000))",
+        "attach(launcher.sock, b'')",
+        "launcher.sock.close()",
+    ],
+)
+def test_a_lie_after_go_is_no_exit_status(double, lie):
+    played = double.play(
+        f"launcher = engine.go(); launcher.print('said'); launcher.hang_up_streams(); {lie}; engine.finish()"
+    )
+    assert played.status == 137 and played.text == "said", vars(played)
+    assert played.record["status"] == "killed" and "exitCode" not in played.record
+    assert "from inside" in played.errors and played.took < BOUND
+
+
+@pytest.mark.parametrize(
+    "lie", ["launcher.exited()", "launcher.put_done(error=-1)", "launcher.say(GO)", "launcher.say(PUT_DONE)"]
+)
+def test_a_lie_while_files_are_placed_is_refused(double, lie):
+    played = double.play(f"engine.ready(); launcher = engine.launcher; {lie}; engine.hung_up()")
+    refused(played, "lost the sandbox")
+
+
+def test_put_done_without_a_put_is_no_news_of_the_program(double):
+    lie = "engine.launcher.put_done(); engine.launcher.put_done()"
+    played = double.play(f"engine.ready(); {lie}; engine.finish()")
+    assert played.status == 137 and played.record["status"] == "killed"
+
+
+def test_the_first_exited_is_the_one_that_counts(double):
+    played = double.play(
+        "launcher = engine.go(); launcher.exited(value=5); launcher.exited(value=0); engine.finish()"
+    )
+    assert played.status == 5 and played.record["exitCode"] == 5
+
+
+def test_a_flood_from_a_launcher_ends_with_its_first_word(double):
+    flood = "engine.flood(launcher.{})"
+    played = double.play(f"launcher = engine.go(); {flood.format('put_done')}; engine.finish()")
+    assert played.record["status"] == "killed" and played.took < BOUND
+    played = double.play(f"launcher = engine.go(); {flood.format('exited')}; engine.finish()")
+    assert played.status == 0 and played.took < BOUND
+
+
+def test_exited_of_a_program_that_goes_on_ends_the_run_all_the_same(double):
+    played = double.play(
+        """
+        launcher = engine.go()
+        launcher.exited()
+        engine.hear()
+        engine.ended(leftovers=1)
+        engine.hung_up()
+        # The streams are still open, as a program that nobody killed would have them.
+        """
+    )
+    assert played.status == 0 and played.took < BOUND
+    assert "1 process that it left behind" in played.record["reason"]
+
+
+def test_a_launcher_that_takes_no_files_is_given_up(double):
+    played = double.play("engine.ready(); engine.hung_up()")
+    refused(played, f"took no files for {SILENCE} s", within=SILENCE + BOUND)
+
+
+def test_a_launcher_that_takes_no_go_costs_the_time_limit(double):
+    played = double.play(
+        "engine.ready(); engine.launcher.put_done(stat=engine.launcher.take_put()); engine.finish()",
+        ["--timeout", "1s"],
+    )
+    assert played.status == 124 and played.record["status"] == "timed_out"
+    assert played.took < 1 + GRACE + BOUND
+
+
+def test_the_error_of_a_put_is_told_with_the_name_of_the_file(double):
+    played = double.play("engine.ready(); engine.launcher.take_put(); engine.launcher.put_done(error=28); engine.hung_up()")
+    assert played.status == 125 and played.record["status"] == "rejected"
+    assert "the workspace is too small" in played.errors
