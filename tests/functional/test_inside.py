@@ -20,7 +20,7 @@ def inside(machine, script, user="alice"):
     return result["stdout"]["text"]
 
 
-def test_the_program_has_no_privilege(machine):
+def test_fault_45_the_program_has_no_privilege(machine):
     found = json.loads(inside(machine, STATUS))
     assert 0 not in (found["uid"], found["euid"], found["gid"])
     assert 0 not in found["groups"]

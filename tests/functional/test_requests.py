@@ -15,6 +15,21 @@ for kind in request.pop("fds", []):
             fcntl.fcntl(fd, 1033, 1 | 2 | 4 | 8)  # F_ADD_SEALS: seal, shrink, grow, write
     elif kind == "pipe":
         fd = os.pipe()[0]
+    elif kind == "socket":
+        fd = socket.socket(socket.AF_UNIX).detach()
+    elif kind == "terminal":
+        fd = os.openpty()[1]
+    elif kind == "fifo":
+        os.mkfifo(path := f"/tmp/fifo-{os.getpid()}")
+        fd = os.open(path, os.O_RDWR)
+        os.unlink(path)
+    elif kind == "link":
+        os.symlink("/etc/hostname", path := f"/tmp/link-{os.getpid()}")
+        fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+        os.unlink(path)
+    elif kind == "sparse":
+        fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
+        os.truncate(fd, 10 << 30)
     else:
         fd = os.open(kind, os.O_RDONLY)
     fds.append(fd)
@@ -56,18 +71,23 @@ def test_a_sealed_memfd_is_an_input(machine):
 
 def test_fault_32_nothing_but_a_sealed_memfd_is_an_input_or_a_script(machine):
     path = machine.script("content", name="file")
-    for kind in ("unsealed", "pipe", path, "/", "/dev/null", "/proc/self/mem"):
+    for kind in ("unsealed", "pipe", "socket", "terminal", "fifo", "link", "sparse", path, "/", "/dev/null", "/proc/self/mem"):
         rejected(run(machine, [kind], inputs=[{"name": "in", "fd": 0}]), "inputs", "memfd")
         answer = call(machine, "Run", {"scriptFd": 0, "language": "python"}, [kind])
         rejected(answer, "scriptFd", "memfd")
 
 
 def test_fault_27_descriptor_indices_outside_the_message_are_refused(machine):
-    for index in (1, 252, 1 << 32, -1, 0.5, "0", None):
+    for index in (1, 252, 253, 1 << 31, 1 << 32, (1 << 63) - 1, -1, -(1 << 31), -(1 << 63), 0.5, "0", True, [0], None):
         answer = run(machine, ["memfd"], inputs=[{"name": "in", "fd": index}])
         assert answer["error"] in (
             "org.varlink.service.InvalidParameter", "io.sbxctl.Sandbox.Rejected",
         ), (index, answer)
+        answer = call(machine, "Run", {"scriptFd": index, "language": "python"}, ["memfd"])
+        assert answer["error"] in (
+            "org.varlink.service.InvalidParameter", "io.sbxctl.Sandbox.Rejected",
+        ), (index, answer)
+    rejected(run(machine, inputs=[{"name": "in"}]), "inputs")
     twice = [{"name": "a", "fd": 0}, {"name": "b", "fd": 0}]
     assert run(machine, ["memfd"], inputs=twice)["error"] == "org.varlink.service.InvalidParameter"
 
