@@ -21,6 +21,7 @@ enum audit_event {
     AUDIT_SAVED,
     AUDIT_CLEANUP,
     AUDIT_SWEEP,
+    AUDIT_HELD_BACK, /* audit-quota.h */
 };
 
 struct audit; /* the connection to journald */

@@ -60,6 +60,7 @@ static const struct key {
     { "Helper", "CloudEngines", KEY_WORDS, AT(cloud_engines), 0, 0 },
     { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
     { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
+    { "Helper", "AuditRefusals", KEY_NUMBER, AT(audit_refusals), 1, 1000000 },
     { "Helper", "ConnectionsPerUser", KEY_NUMBER, AT(connections_per_user), 2, 1000 },
     { "Helper", "ApprovalTimeout", KEY_USEC, AT(approval_timeout_usec), 1000000, 3600000000 },
     { "Helper", "StartTimeout", KEY_USEC, AT(start_timeout_usec), 1000000, 3600000000 },
@@ -98,6 +99,7 @@ static const struct config built_in = {
     .idle_exit_usec = 30000000,
     .audit_required = true,
     .audit_arguments = true,
+    .audit_refusals = 100,
 };
 
 static void free_words(char **words)

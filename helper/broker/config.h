@@ -40,6 +40,7 @@ struct config {
     uint64_t start_timeout_usec, grace_usec, idle_exit_usec;
     uint64_t approval_timeout_usec; /* how long a dialog may stay open */
     bool audit_required, audit_arguments;
+    uint64_t audit_refusals; /* of a user, in a minute */
     char *engine;
     char *cloud_engines[CONFIG_WORDS_MAX + 1]; /* where code and files leave the machine */
     struct language languages[CONFIG_LANGUAGES_MAX];

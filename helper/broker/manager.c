@@ -19,6 +19,7 @@
 /* Refused callers that are told of in an interval. */
 #define REFUSALS_MAX 100
 #define REFUSALS_INTERVAL_USEC (60 * 1000 * 1000ULL)
+#define AUDIT_INTERVAL_USEC (60 * 1000 * 1000ULL)
 
 /* ---- Exit on idle ---- */
 
@@ -212,6 +213,9 @@ int manager_init(struct manager *manager, struct store *store, const char *state
     if (r >= 0)
         r = audit_open(AUDIT_SOCKET, &manager->audit);
     if (r >= 0)
+        r = audit_quota_new(manager->event, manager->audit, manager->config.audit_refusals,
+                            AUDIT_INTERVAL_USEC, &manager->quota);
+    if (r >= 0)
         r = polkit_new(manager->event, &manager->polkit);
     if (r >= 0)
         r = open_directories(manager);
@@ -234,6 +238,7 @@ void manager_release(struct manager *manager)
     manager->idle = sd_event_source_disable_unref(manager->idle);
     manager->store = store_free(manager->store);
     manager->polkit = polkit_free(manager->polkit);
+    manager->quota = audit_quota_free(manager->quota);
     manager->audit = audit_close(manager->audit);
     manager->index = index_close(manager->index);
     manager->staging = close_fd(manager->staging);

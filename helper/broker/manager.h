@@ -4,7 +4,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "broker/audit.h"
+#include "broker/audit-quota.h"
 #include "broker/config.h"
 #include "broker/index.h"
 #include "broker/polkit.h"
@@ -19,6 +19,7 @@ struct manager {
     struct config config;
     struct varlink_server *server;
     struct audit *audit;
+    struct audit_quota *quota;
     struct run_index *index;
     struct store *store;
     struct polkit *polkit;

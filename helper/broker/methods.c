@@ -22,13 +22,15 @@
 
 /* ---- Run ---- */
 
-/* A request that policy does not even put to polkit is recorded, too. */
+/* A request that policy does not even put to polkit is recorded, too, within limits. */
 static void audit_rejected(struct varlink_call *call, struct manager *manager, const char *field,
                            const char *reason)
 {
     const struct peer *peer = varlink_call_peer(call);
     struct audit_record record;
 
+    if (!audit_quota_take(manager->quota, peer->uid))
+        return;
     audit_record_init(&record, AUDIT_REJECTED);
     audit_add_u64(&record, "UID", peer->uid);
     audit_add_i64(&record, "PID", peer->pid);

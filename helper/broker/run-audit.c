@@ -47,7 +47,7 @@ static void add_arguments(struct audit_record *record, const struct run *run)
     audit_add(record, "ARGV", text);
 }
 
-int run_audit_request(struct run *run)
+static int send_request(struct run *run)
 {
     struct audit_record record;
 
@@ -58,10 +58,16 @@ int run_audit_request(struct run *run)
     return audit_send(run->manager->audit, &record);
 }
 
+int run_audit_request(struct run *run)
+{
+    run->held_back = !audit_quota_take(run->manager->quota, run->uid);
+    return run->held_back ? 0 : send_request(run);
+}
+
 /* One record for the whole decision; each action that it is about is a value of the field ACTION.
  */
-int run_audit_decision(struct run *run, unsigned approvals, const char *action,
-                       const char *decision)
+static int send_decision(struct run *run, unsigned approvals, const char *action,
+                         const char *decision)
 {
     struct audit_record record;
 
@@ -80,10 +86,38 @@ int run_audit_decision(struct run *run, unsigned approvals, const char *action,
     return audit_send(run->manager->audit, &record);
 }
 
+int run_audit_decision(struct run *run, unsigned approvals, const char *action,
+                       const char *decision)
+{
+    if (!run->held_back)
+        return send_decision(run, approvals, action, decision);
+    run->held_decision.approvals = approvals;
+    run->held_decision.action = action;
+    run->held_decision.decision = decision;
+    return 0;
+}
+
+static int make_up_for_held_back(struct run *run)
+{
+    int r = send_request(run);
+
+    return r < 0 || !run->held_decision.decision
+               ? r
+               : send_decision(run, run->held_decision.approvals, run->held_decision.action,
+                               run->held_decision.decision);
+}
+
 int run_audit_start(struct run *run)
 {
     struct audit_record record;
+    bool held_back = run->held_back;
+    int r;
 
+    audit_quota_give_back(run->manager->quota, run->uid, held_back);
+    run->held_back = false;
+    r = held_back ? make_up_for_held_back(run) : 0;
+    if (r < 0)
+        return r;
     audit_record_init(&record, AUDIT_START);
     add_identity(&record, run);
     add_request(&record, run);
@@ -110,6 +144,8 @@ int run_audit_end(struct run *run)
 {
     struct audit_record record;
 
+    if (run->held_back)
+        return 0;
     audit_record_init(&record, AUDIT_END);
     add_identity(&record, run);
     add_request(&record, run);

@@ -34,6 +34,13 @@ struct run {
     struct plan plan;
     struct varlink_call *call; /* NULL once the caller is gone or was answered */
 
+    /* No record so far, because the user had enough of them (audit-quota.h): they are made up for
+     * if the run starts. */
+    bool held_back;
+    struct {
+        unsigned approvals;
+        const char *action, *decision;
+    } held_decision; /* if there is one */
     struct approving *approving;
     struct sandbox *sandbox;
     struct store_job *job;
@@ -59,7 +66,9 @@ struct run {
 /* run-result.c: the result object as far as it is known. A new reference, or NULL out of memory. */
 json_object *run_result(const struct run *run, enum run_status status);
 
-/* run-audit.c: the records of a run. 0, or a negative errno if nobody took the record. */
+/* run-audit.c: the records of a run. 0, or a negative errno if nobody took the record. A run that
+ * ends before its start may leave none, one that starts leaves all; @action and @decision must be
+ * static. */
 int run_audit_request(struct run *run);
 /* @action: the one that decided, or NULL. */
 int run_audit_decision(struct run *run, unsigned approvals, const char *action,

@@ -1,5 +1,6 @@
 """The audit trail: each run in the journal with all its fields, and nothing runs without it."""
 
+import json
 
 
 def by_event(machine, run_id):
@@ -103,3 +104,48 @@ def test_without_journald_nothing_runs(machine):
         machine.wait_for(
             lambda: machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n", 20, "the journal to be back"
         )
+
+
+# Run as root: refused and dry requests of a user of their own, then one that runs.
+FLOOD = """
+import json, os, socket
+os.setgroups([])
+os.setresgid(61099, 61099, 61099)
+os.setresuid(61099, 61099, 61099)
+
+def run(**parameters):
+    link = socket.socket(socket.AF_UNIX)
+    link.connect("/run/sbxctl/io.sbxctl.Sandbox")
+    text = json.dumps({"method": "io.sbxctl.Sandbox.Run", "parameters": {"script": "print(4)", "language": "python", **parameters}})
+    link.sendall(text.encode() + bytes(1))
+    buffer = b""
+    while not buffer.endswith(bytes(1)):
+        data = link.recv(1 << 20)
+        assert data
+        buffer += data
+    return json.loads(buffer[:-1])
+
+errors = [run(**parameters).get("error") for parameters in (
+    {"engine": "nowhere"}, {"dryRun": True, "memoryBytes": 1 << 40}, {"memoryBytes": 1 << 30}) for _ in range(60)]
+print(json.dumps({"errors": errors, "good": run(arguments=["a", "b"])["parameters"]["result"]}))
+"""
+
+
+def test_a_flood_of_refusals_is_counted_and_hides_no_run_that_starts(machine):
+    restart = ["systemctl", "restart", "sbxctl-helper.service"]
+    machine.run(restart, check=True)
+    since = machine.run(["date", "+%s.%N"], check=True).text.strip()
+    done = machine.run(["python3", "-c", FLOOD], check=True)
+    found = json.loads(done.text)
+    assert None not in found["errors"] and len(found["errors"]) == 180  # each of them was refused
+    machine.run(restart, check=True)
+    told = machine.journal("SBXCTL_UID=61099", "_SYSTEMD_UNIT=sbxctl-helper.service", f"--since=@{since}")
+    good = [entry for entry in told if entry.get("SBXCTL_RUN_ID") == found["good"]["id"]]
+    counted = [int(entry["SBXCTL_HELD_BACK"]) for entry in told if "SBXCTL_HELD_BACK" in entry]
+    refused = [entry for entry in told if entry not in good and "SBXCTL_HELD_BACK" not in entry]
+    assert len(refused) == 100  # none of them was put to polkit
+    assert sum(counted) == 80 and len(counted) <= 2
+    request, decision, start = good[:3]
+    assert request["SBXCTL_ARGV"] == "a b" and decision["SBXCTL_DECISION"] == "allowed"
+    assert len({entry["MESSAGE_ID"] for entry in (request, decision, start)}) == 3
+    assert [entry["SBXCTL_RESULT"] for entry in good if "SBXCTL_EXIT_CODE" in entry] == ["succeeded"]
