@@ -53,8 +53,9 @@ def call(machine, method, parameters=None, fds=(), user="alice"):
     return json.loads(done.text)
 
 
-def run(machine, fds=(), **parameters):
-    return call(machine, "Run", {"script": "print(4)", "language": "python", **parameters}, fds)
+def run(machine, fds=(), caller="alice", **parameters):
+    given = {"script": "print(4)", "language": "python", **parameters}
+    return call(machine, "Run", given, fds, caller)
 
 
 def rejected(answer, field, word=""):
@@ -69,27 +70,28 @@ def test_a_sealed_memfd_is_an_input(machine):
     assert answer["parameters"]["result"]["stdout"]["text"] == "content\n"
 
 
+# Refusals of a user are recorded up to a limit in a minute, hence bob.
 def test_fault_32_nothing_but_a_sealed_memfd_is_an_input_or_a_script(machine):
-    path = machine.script("content", name="file")
+    path = machine.script("content", name="file", user="bob")
     for kind in ("unsealed", "pipe", "socket", "terminal", "fifo", "link", "sparse", path, "/", "/dev/null", "/proc/self/mem"):
-        rejected(run(machine, [kind], inputs=[{"name": "in", "fd": 0}]), "inputs", "memfd")
-        answer = call(machine, "Run", {"scriptFd": 0, "language": "python"}, [kind])
+        rejected(run(machine, [kind], "bob", inputs=[{"name": "in", "fd": 0}]), "inputs", "memfd")
+        answer = call(machine, "Run", {"scriptFd": 0, "language": "python"}, [kind], "bob")
         rejected(answer, "scriptFd", "memfd")
 
 
 def test_fault_27_descriptor_indices_outside_the_message_are_refused(machine):
     for index in (1, 252, 253, 1 << 31, 1 << 32, (1 << 63) - 1, -1, -(1 << 31), -(1 << 63), 0.5, "0", True, [0], None):
-        answer = run(machine, ["memfd"], inputs=[{"name": "in", "fd": index}])
+        answer = run(machine, ["memfd"], "bob", inputs=[{"name": "in", "fd": index}])
         assert answer["error"] in (
             "org.varlink.service.InvalidParameter", "io.sbxctl.Sandbox.Rejected",
         ), (index, answer)
-        answer = call(machine, "Run", {"scriptFd": index, "language": "python"}, ["memfd"])
+        answer = call(machine, "Run", {"scriptFd": index, "language": "python"}, ["memfd"], "bob")
         assert answer["error"] in (
             "org.varlink.service.InvalidParameter", "io.sbxctl.Sandbox.Rejected",
         ), (index, answer)
-    rejected(run(machine, inputs=[{"name": "in"}]), "inputs")
+    rejected(run(machine, caller="bob", inputs=[{"name": "in"}]), "inputs")
     twice = [{"name": "a", "fd": 0}, {"name": "b", "fd": 0}]
-    assert run(machine, ["memfd"], inputs=twice)["error"] == "org.varlink.service.InvalidParameter"
+    assert run(machine, ["memfd"], "bob", inputs=twice)["error"] == "org.varlink.service.InvalidParameter"
 
 
 def test_fault_04_an_identity_in_the_parameters_is_no_parameter(machine):
@@ -97,6 +99,8 @@ def test_fault_04_an_identity_in_the_parameters_is_no_parameter(machine):
         answer = run(machine, **{name: 0})
         assert answer["error"] == "org.varlink.service.InvalidParameter"
         assert answer["parameters"]["parameter"] == name
+        entry = machine.journal(f"SBXCTL_FIELD={name}", "_SYSTEMD_UNIT=sbxctl-helper.service")[-1]
+        assert entry["SBXCTL_UID"] == "1000"
 
 
 def test_fault_65_an_engine_is_a_name_and_not_a_path(machine):
