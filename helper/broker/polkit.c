@@ -19,13 +19,21 @@
 /* CheckAuthorizationFlags of the polkit reference manual. */
 #define ALLOW_USER_INTERACTION 1U
 
+#define SYSTEM_BUS "unix:path=/run/dbus/system_bus_socket"
+
 struct polkit {
     sd_event *event;
-    sd_bus *bus;      /* opened when first needed, again when it was lost */
-    uint64_t dialogs; /* how many were asked for; names the next one */
+    sd_bus *bus;                  /* opened when first needed, again when it was lost */
+    uint64_t dialogs;             /* how many were asked for; names the next one */
+    struct polkit_check *waiting; /* for the bus to be connected */
 };
 
 struct polkit_check {
+    struct polkit *polkit;
+    struct polkit_check *next; /* of those waiting */
+    sd_bus_message *question;  /* until it is sent */
+    sd_event_source *patience; /* and how long that may take */
+    uint64_t dialog_usec;
     sd_bus_slot *slot;
     sd_bus *dialog_bus;        /* where a dialog is open; NULL: none is */
     char dialog[32];           /* its name, unique on that bus */
@@ -71,15 +79,106 @@ static void close_dialog(struct polkit_check *check)
     check->dialog_bus = sd_bus_unref(check->dialog_bus);
 }
 
+/* No question any more. */
+static void stop_waiting(struct polkit_check *check)
+{
+    struct polkit_check **at = &check->polkit->waiting;
+
+    while (*at && *at != check)
+        at = &(*at)->next;
+    if (*at)
+        *at = check->next;
+    check->question = sd_bus_message_unref(check->question);
+    check->patience = sd_event_source_disable_unref(check->patience);
+}
+
 struct polkit_check *polkit_check_free(struct polkit_check *check)
 {
     if (!check)
         return NULL;
+    stop_waiting(check);
     sd_bus_slot_unref(check->slot);
     close_dialog(check);
     sd_event_source_disable_unref(check->deferred);
     free(check);
     return NULL;
+}
+
+static int on_reply(sd_bus_message *reply, void *userdata, sd_bus_error *error);
+
+static int send_question(struct polkit_check *check)
+{
+    int r = sd_bus_call_async(check->polkit->bus, &check->slot, check->question, on_reply, check,
+                              check->dialog_usec ? check->dialog_usec : CHECK_TIMEOUT_USEC);
+
+    if (r >= 0 && check->dialog_usec)
+        check->dialog_bus = sd_bus_ref(check->polkit->bus);
+    stop_waiting(check);
+    return r;
+}
+
+static void give_up(struct polkit_check *check)
+{
+    stop_waiting(check);
+    check->done(POLKIT_UNAVAILABLE, check->userdata);
+}
+
+static int on_connected(sd_bus_message *signal, void *userdata, sd_bus_error *error)
+{
+    struct polkit *polkit = userdata;
+
+    while (polkit->waiting) {
+        struct polkit_check *check = polkit->waiting;
+
+        if (send_question(check) < 0)
+            give_up(check);
+    }
+    return 0;
+}
+
+static int on_disconnected(sd_bus_message *signal, void *userdata, sd_bus_error *error)
+{
+    struct polkit *polkit = userdata;
+
+    while (polkit->waiting)
+        give_up(polkit->waiting);
+    return 0;
+}
+
+static int on_impatience(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    give_up(userdata);
+    return 0;
+}
+
+/* Calls @handler for the signal @name of sd-bus itself. */
+static int match_local(struct polkit *polkit, const char *name, sd_bus_message_handler_t handler)
+{
+    return sd_bus_match_signal(polkit->bus, NULL, "org.freedesktop.DBus.Local",
+                               "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local", name,
+                               handler, polkit);
+}
+
+/* As sd_bus_open_system() does it, but so that it tells when it is connected: sending a descriptor
+ * before that would block until it is (sd_bus_send() has to know whether the bus takes any). */
+static int connect_bus(struct polkit *polkit)
+{
+    const char *address = secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
+    int r = sd_bus_new(&polkit->bus);
+
+    if (r >= 0)
+        r = sd_bus_set_address(polkit->bus, address ? address : SYSTEM_BUS);
+    if (r >= 0)
+        r = sd_bus_set_bus_client(polkit->bus, true);
+    if (r >= 0)
+        r = sd_bus_set_connected_signal(polkit->bus, true);
+    if (r >= 0)
+        r = match_local(polkit, "Connected", on_connected);
+    if (r >= 0)
+        r = match_local(polkit, "Disconnected", on_disconnected);
+    if (r >= 0)
+        r = sd_bus_start(polkit->bus);
+    return r;
 }
 
 static int open_bus(struct polkit *polkit)
@@ -91,7 +190,7 @@ static int open_bus(struct polkit *polkit)
     /* One that is closing still answers its open questions; its event source keeps it until then.
      */
     polkit->bus = sd_bus_unref(polkit->bus);
-    r = sd_bus_open_system(&polkit->bus);
+    r = connect_bus(polkit);
     if (r >= 0)
         r = sd_bus_attach_event(polkit->bus, polkit->event, SD_EVENT_PRIORITY_NORMAL);
     if (r < 0)
@@ -191,18 +290,18 @@ static int append_subject(sd_bus_message *message, const struct peer *peer)
     return r < 0 ? r : sd_bus_message_close_container(message);
 }
 
-static int send_question(struct polkit *polkit, struct polkit_check *check, const struct peer *peer,
-                         const char *action, const struct polkit_detail *details, size_t n_details,
-                         uint64_t dialog_usec)
+static int make_question(struct polkit_check *check, const struct peer *peer, const char *action,
+                         const struct polkit_detail *details, size_t n_details)
 {
-    sd_bus_message *message = NULL;
-    int r = open_bus(polkit);
+    sd_bus_message *message;
+    int r =
+        sd_bus_message_new_method_call(check->polkit->bus, &check->question, AUTHORITY_NAME,
+                                       AUTHORITY_PATH, AUTHORITY_INTERFACE, "CheckAuthorization");
 
-    if (r >= 0)
-        r = sd_bus_message_new_method_call(polkit->bus, &message, AUTHORITY_NAME, AUTHORITY_PATH,
-                                           AUTHORITY_INTERFACE, "CheckAuthorization");
-    if (r >= 0)
-        r = append_subject(message, peer);
+    if (r < 0)
+        return r;
+    message = check->question;
+    r = append_subject(message, peer);
     if (r >= 0)
         r = sd_bus_message_append(message, "s", action);
     if (r >= 0)
@@ -212,15 +311,28 @@ static int send_question(struct polkit *polkit, struct polkit_check *check, cons
     if (r >= 0)
         r = sd_bus_message_close_container(message);
     if (r >= 0)
-        r = sd_bus_message_append(message, "us", dialog_usec ? ALLOW_USER_INTERACTION : 0U,
+        r = sd_bus_message_append(message, "us", check->dialog_usec ? ALLOW_USER_INTERACTION : 0U,
                                   check->dialog);
-    if (r >= 0)
-        r = sd_bus_call_async(polkit->bus, &check->slot, message, on_reply, check,
-                              dialog_usec ? dialog_usec : CHECK_TIMEOUT_USEC);
-    if (r >= 0 && dialog_usec)
-        check->dialog_bus = sd_bus_ref(polkit->bus);
-    sd_bus_message_unref(message);
     return r;
+}
+
+/* Sends the question as soon as the bus is connected. */
+static int put_question(struct polkit_check *check, const struct peer *peer, const char *action,
+                        const struct polkit_detail *details, size_t n_details)
+{
+    struct polkit *polkit = check->polkit;
+    int r = open_bus(polkit);
+
+    if (r >= 0)
+        r = make_question(check, peer, action, details, n_details);
+    if (r < 0)
+        return r;
+    if (sd_bus_is_ready(polkit->bus) > 0)
+        return send_question(check);
+    check->next = polkit->waiting;
+    polkit->waiting = check;
+    return sd_event_add_time_relative(polkit->event, &check->patience, CLOCK_MONOTONIC,
+                                      CHECK_TIMEOUT_USEC, 0, on_impatience, check);
 }
 
 int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *action,
@@ -232,6 +344,8 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
 
     if (!check)
         return -ENOMEM;
+    check->polkit = polkit;
+    check->dialog_usec = dialog_usec;
     check->done = done;
     check->userdata = userdata;
     if (dialog_usec)
@@ -241,9 +355,9 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
      * the check. */
     if (peer->uid > INT_MAX || peer->start_time == 0)
         check->answer = POLKIT_REFUSED;
-    else
-        r = send_question(polkit, check, peer, action, details, n_details, dialog_usec);
-    if (check->answer == POLKIT_REFUSED || r < 0) {
+    if (check->answer == POLKIT_REFUSED ||
+        put_question(check, peer, action, details, n_details) < 0) {
+        stop_waiting(check);
         r = sd_event_add_defer(polkit->event, &check->deferred, on_deferred, check);
         if (r < 0) {
             polkit_check_free(check);

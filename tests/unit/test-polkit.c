@@ -579,6 +579,27 @@ static void fault_07_without_a_bus_there_is_no_answer_until_it_is_back(void **st
     assert_int_equal(ask(f), POLKIT_YES);
 }
 
+/* A bus whose daemon stands still: sd-bus itself would wait for it within the call. */
+static void a_bus_that_is_silent_holds_up_nobody(void **state)
+{
+    struct fixture *f = *state;
+    int silent = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    stop_authority(f);
+    assert_true(bind(silent, (struct sockaddr *)&f->address, sizeof(f->address)) == 0);
+    assert_true(listen(silent, 5) == 0);
+    begin(f);
+    settle(f);
+    assert_int_equal(f->answers, 0);
+    f->check = polkit_check_free(f->check);
+    begin(f);
+    close_fd(silent);
+    assert_int_equal(finish(f), POLKIT_UNAVAILABLE);
+    unlink(f->address.sun_path);
+    start_authority(f);
+    assert_int_equal(ask(f), POLKIT_YES);
+}
+
 static void fault_14_a_question_that_was_dropped_is_never_answered(void **state)
 {
     struct fixture *f = *state;
@@ -619,6 +640,7 @@ int main(void)
         T(fault_07_a_yes_that_is_cut_anywhere_is_no_answer),
         T(fault_07_silence_is_no_answer),
         T(fault_07_without_a_bus_there_is_no_answer_until_it_is_back),
+        T(a_bus_that_is_silent_holds_up_nobody),
         T(fault_14_a_question_that_was_dropped_is_never_answered),
     };
 
