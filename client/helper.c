@@ -12,8 +12,8 @@
 #include "client/say.h"
 
 #define INTERFACE "io.sbxctl.Sandbox."
-/* A helper that is busy or just started answers well within it. */
-#define ANSWER_USEC (20 * 1000 * 1000ULL)
+/* The helper itself waits for polkit for 25 s at most. */
+#define ANSWER_USEC (30 * 1000 * 1000ULL)
 
 static const char start_hint[] = "as root, try: systemctl enable --now sbxctl-helper.socket";
 

@@ -10,6 +10,7 @@ struct survey {
     enum approval asked;
     json_object *answers;
     struct polkit_check *check;
+    bool silent; /* polkit let one question wait in vain: the others are not asked */
     survey_fn done;
     void *userdata;
 };
@@ -49,6 +50,7 @@ static void on_answer(enum polkit_answer answer, void *userdata)
     bool admin = answer == POLKIT_CHALLENGE_ADMIN || authorize_needs_admin(survey->asked);
 
     survey->check = polkit_check_free(survey->check);
+    survey->silent = survey->silent || answer == POLKIT_UNAVAILABLE;
     (void)json_add_string(survey->answers, authorize_action(survey->asked),
                           answer == POLKIT_YES ? "yes"
                           : !challenge         ? "no"
@@ -69,7 +71,8 @@ static void ask_next(struct survey *survey)
     survey->asked = (enum approval)(open & -open);
     survey->open &= ~(unsigned)survey->asked;
     plan = survey->plan ? *survey->plan : most(&survey->manager->config, survey->asked);
-    if (authorize_ask(survey->manager->polkit, survey->peer, authorize_action(survey->asked),
+    if (survey->silent ||
+        authorize_ask(survey->manager->polkit, survey->peer, authorize_action(survey->asked),
                       survey->asked, survey->request, &plan, 0, on_answer, survey,
                       &survey->check) < 0)
         on_answer(POLKIT_UNAVAILABLE, survey);

@@ -67,6 +67,16 @@ def test_case_28_helper_that_accepts_and_never_answers(machine):
         )
 
 
+def test_case_28_polkit_that_never_answers_is_waited_for_once(machine):
+    assert machine.sbxctl(["policy"]).status == 0
+    pid = machine.run(["systemctl", "show", "-P", "MainPID", "polkit.service"]).text.strip()
+    assert int(pid) > 1
+    with put_right(machine, f"kill -CONT {pid}"):
+        machine.run(["kill", "-STOP", pid], check=True)
+        answer = machine.sbxctl(["policy", "--json"], timeout=60)
+        assert answer.status == 0, answer
+
+
 def test_case_28_engine_whose_socket_is_missing(machine):
     with put_right(machine, f"systemctl start {ENGINE}.socket"):
         machine.run(["systemctl", "stop", ENGINE + ".socket", ENGINE + ".service"], check=True)
