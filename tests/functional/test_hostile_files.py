@@ -229,6 +229,7 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("in/socket")'
     "path", ["/etc/shadow", "/home/bob", "/root", "/var/lib/sbxctl/users/1001", "/home/bob/.bashrc"]
 )
 def test_case_24_what_the_caller_cannot_read_is_not_read(machine, path):
+    assert machine.sbxctl(["run", "-c", "1"], user="bob").status == 0
     told = machine.sbxctl(["run", "--file", f"{path}:in", "-c", LIST])
     assert (told.status, told.text) == (125, "")
     assert f"{path}: Permission denied" in told.errors
