@@ -125,4 +125,4 @@ def test_case_08_two_thousand_failing_runs_leave_nothing_and_the_next_is_as_fast
     assert after["left"] == before["left"]
     for name, kib in after["memory"].items():
         assert kib < before["memory"][name] + 4096, (name, before, after)
-    assert slowness_after < 1.5 * slowness_before
+    assert slowness_after < 3 * slowness_before
