@@ -100,7 +100,7 @@ class Launcher:
         self.stdio = ()
 
     def exited(self, kind=CODE, value=0, cpu=1000, leftovers=0, scratch=0, file_bytes=0, **more):
-        self.say(EXITED, struct.pack("=IiQIIQ", kind, value, cpu, leftovers, scratch, file_bytes), **more)
+        self.say(EXITED, struct.pack("=IiQIIQII", kind, value, cpu, leftovers, scratch, file_bytes, 0, 0), **more)
 
 
 class Sandbox:

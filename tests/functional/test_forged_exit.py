@@ -7,7 +7,7 @@ import json
 FORGE = """
 import array, ctypes, errno, json, os, socket, struct, sys
 
-FORGED = struct.pack("=IIIiQIIQ", 1, 5, 1, 0, 0, 0, 0, 0)
+FORGED = struct.pack("=IIIiQIIQII", 1, 5, 1, 0, 0, 0, 0, 0, 0, 0)
 libc = ctypes.CDLL(None, use_errno=True)
 launcher = os.getppid()
 found = {}
