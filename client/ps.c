@@ -2,6 +2,7 @@
 #include "client/ps.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/exit-status.h"
@@ -29,21 +30,29 @@ static size_t common_length(const char *a, const char *b)
     return n;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* How much of the ids must be shown so that each is unique among all of @list. */
 static size_t id_length(json_object *list)
 {
-    size_t n = json_object_array_length(list), length = ID_SHOWN;
+    size_t n = json_object_array_length(list), n_ids = 0, length = ID_SHOWN;
+    _cleanup_free_ const char **ids = calloc(n + 1, sizeof(*ids));
 
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = i + 1; j < n; j++) {
-            struct result a, b;
-            if (result_parse(json_object_array_get_idx(list, i), &a) < 0 ||
-                result_parse(json_object_array_get_idx(list, j), &b) < 0)
-                continue;
-            size_t common = common_length(a.id, b.id);
-            if (common >= length)
-                length = common + 1;
-        }
+    for (size_t i = 0; ids && i < n; i++) {
+        const char *id = json_get_string(json_object_array_get_idx(list, i), "id");
+        if (id)
+            ids[n_ids++] = id;
+    }
+    if (n_ids > 0)
+        qsort(ids, n_ids, sizeof(*ids), compare_ids);
+    for (size_t i = 1; i < n_ids; i++) {
+        size_t common = common_length(ids[i - 1], ids[i]);
+        if (common >= length)
+            length = common + 1;
+    }
     return length;
 }
 
@@ -86,19 +95,22 @@ int ps_print(FILE *to, json_object *list, uint64_t now_usec, size_t width)
         "ID", "STATUS", "STARTED", "DURATION", "ENGINE", "SCRIPT"
     };
     _cleanup_(table_release) struct table table = { .n_columns = ELEMENTS(heading) };
-    size_t id_shown = id_length(list);
+    size_t id_shown = id_length(list), n_odd = 0;
     int r = table_add(&table, heading);
 
     for (size_t i = 0; i < json_object_array_length(list) && r == 0; i++) {
         struct result run;
-        if (result_parse(json_object_array_get_idx(list, i), &run) < 0)
-            return say_failure(EXIT_OURS, "Failed", NULL,
-                               "the helper's list of runs is not understood");
+        if (result_parse(json_object_array_get_idx(list, i), &run) < 0) {
+            n_odd++;
+            continue;
+        }
         r = add_run(&table, &run, now_usec, id_shown);
     }
     if (r < 0)
         return say_failure_errno(r, "cannot list the runs");
     table_print(to, &table, width);
+    if (n_odd > 0)
+        say_warning("what the helper tells about %zu of your runs is not understood", n_odd);
     return 0;
 }
 

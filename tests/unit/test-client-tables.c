@@ -111,6 +111,17 @@ static void ids_that_begin_alike_are_shown_longer(void **state)
     assert_non_null(strstr(text, "aaaaaaaaaaaaaaaa2 "));
 }
 
+static void a_run_that_is_not_understood_hides_no_other(void **state)
+{
+    _cleanup_json_ json_object *list = json_object_new_array();
+
+    json_object_array_add(list, run("aaaa", "\"status\":\"failed\",\"exitCode\":-1"));
+    json_object_array_add(list, run("bbbb", "\"status\":\"queued\""));
+    const char *text = PRINTED(to, assert_int_equal(ps_print(to, list, NOW, 80), 0));
+    assert_null(strstr(text, "aaaa"));
+    assert_non_null(strstr(text, "bbbb "));
+}
+
 static void runs_that_ended_can_be_left_out(void **state)
 {
     _cleanup_json_ json_object *list = json_object_new_array(), *unfinished = NULL;
@@ -176,6 +187,7 @@ int main(void)
         T(ages_are_short),
         T(runs_fit_on_80_columns),
         T(ids_that_begin_alike_are_shown_longer),
+        T(a_run_that_is_not_understood_hides_no_other),
         T(runs_that_ended_can_be_left_out),
         T(fault_13_names_cannot_reach_the_terminal),
         T(long_lists_are_counted),
