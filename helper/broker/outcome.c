@@ -227,51 +227,29 @@ static void hint_files(const struct facts *facts, struct outcome *outcome)
                  lost, lost == 1 ? "file was" : "files were");
 }
 
+/* Looks for what a program without a network says. A program can print what it likes, so it is a
+ * guess, and a hint is all that comes of it. */
 static void hint_network(const struct facts *facts, struct outcome *outcome)
 {
-    if (facts->limits->network)
+    static const char *const sayings[] = {
+        "Temporary failure in name resolution", /* EAI_AGAIN, glibc */
+        "Name or service not known",            /* EAI_NONAME, glibc */
+        "getaddrinfo EAI_AGAIN",                /* node */
+        "Could not resolve host",               /* curl, git */
+        "Network is unreachable",               /* ENETUNREACH, glibc */
+        "ENETUNREACH",                          /* node */
+        "No matching distribution found for",   /* pip */
+    };
+    bool said = false;
+
+    for (size_t i = 0; i < ELEMENTS(sayings) && !said; i++)
+        said = memmem(facts->said, facts->said_size, sayings[i], strlen(sayings[i]));
+    if (!said || facts->limits->network)
         return;
     snprintf(outcome->hint, sizeof(outcome->hint), "This run had no network%s%s.",
              facts->ceiling->network ? "; --network asks for it" : ", and this machine allows none",
              facts->ceiling->network && !facts->defaults->network ? ", which needs an approval"
                                                                   : "");
-}
-
-/* What can stand in a program's way that its own words tell. */
-enum obstacle {
-    OBSTACLE_NETWORK,
-};
-
-static void hint_obstacle(enum obstacle obstacle, const struct facts *facts,
-                          struct outcome *outcome)
-{
-    switch (obstacle) {
-    case OBSTACLE_NETWORK:
-        hint_network(facts, outcome);
-        break;
-    }
-}
-
-/* Looks for them in what the program said. A program can print what it likes, so it is a guess, and
- * a hint is all that comes of it. */
-static void hint_said(const struct facts *facts, struct outcome *outcome)
-{
-    static const struct {
-        const char *text;
-        enum obstacle obstacle;
-    } sayings[] = {
-        { "Temporary failure in name resolution", OBSTACLE_NETWORK }, /* EAI_AGAIN, glibc */
-        { "Name or service not known", OBSTACLE_NETWORK },            /* EAI_NONAME, glibc */
-        { "getaddrinfo EAI_AGAIN", OBSTACLE_NETWORK },                /* node */
-        { "Could not resolve host", OBSTACLE_NETWORK },               /* curl, git */
-        { "Network is unreachable", OBSTACLE_NETWORK },               /* ENETUNREACH, glibc */
-        { "ENETUNREACH", OBSTACLE_NETWORK },                          /* node */
-        { "No matching distribution found for", OBSTACLE_NETWORK },   /* pip */
-    };
-
-    for (size_t i = 0; i < ELEMENTS(sayings) && outcome->hint[0] == '\0'; i++)
-        if (memmem(facts->said, facts->said_size, sayings[i].text, strlen(sayings[i].text)))
-            hint_obstacle(sayings[i].obstacle, facts, outcome);
 }
 
 void outcome_decide(const struct facts *facts, struct outcome *ret)
@@ -306,7 +284,7 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
                 (unsigned long long)leftovers, leftovers == 1 ? "process that" : "processes that",
                 leftovers == 1 ? "was" : "were");
     if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said)
-        hint_said(facts, &outcome);
+        hint_network(facts, &outcome);
     if (outcome.hint[0] == '\0')
         hint_files(facts, &outcome);
     *ret = outcome;
