@@ -32,12 +32,6 @@ static const struct {
     },
 };
 
-const char *degradation_name(enum degradation degradation)
-{
-    assert(degradation < ELEMENTS(texts));
-    return texts[degradation].name;
-}
-
 static int send_record(const char *socket_path, const char *record, size_t size)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

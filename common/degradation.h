@@ -13,9 +13,6 @@ enum degradation {
     DEGRADATION_SWAP_LIMIT,   /* control groups version 1 */
 };
 
-/* What stands in the record's field SBXCTL_DEGRADATION: a word like "private-pids". */
-const char *degradation_name(enum degradation degradation);
-
 /* Writes the record for journald at @socket_path (DEGRADATION_SOCKET), without blocking; on stderr
- * if it is not taken there. */
+ * if it is not taken there. Its field SBXCTL_DEGRADATION holds a word like "private-pids". */
 void degradation_tell(const char *socket_path, enum degradation degradation);

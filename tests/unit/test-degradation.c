@@ -36,17 +36,20 @@ static int stop_listening(void **state)
 
 static void each_has_a_record_with_its_name_and_id(void **state)
 {
-    static const enum degradation all[] = { DEGRADATION_PEER_PIDFD, DEGRADATION_PRIVATE_PIDS,
-                                            DEGRADATION_SWAP_LIMIT };
+    static const char *const names[] = {
+        [DEGRADATION_PEER_PIDFD] = "peer-pidfd",
+        [DEGRADATION_PRIVATE_PIDS] = "private-pids",
+        [DEGRADATION_SWAP_LIMIT] = "swap-limit",
+    };
     const int *fd = *state;
     char record[2048], field[64];
 
-    for (size_t i = 0; i < ELEMENTS(all); i++) {
-        degradation_tell(SOCKET, all[i]);
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
+        degradation_tell(SOCKET, (enum degradation)i);
         ssize_t n = recv(*fd, record, sizeof(record) - 1, 0);
         assert_true(n > 0);
         record[n] = '\0';
-        snprintf(field, sizeof(field), "\nSBXCTL_DEGRADATION=%s\n", degradation_name(all[i]));
+        snprintf(field, sizeof(field), "\nSBXCTL_DEGRADATION=%s\n", names[i]);
         assert_non_null(strstr(record, field));
         assert_ptr_equal(strstr(record, "MESSAGE_ID=" DEGRADATION_MESSAGE_ID "\n"), record);
         assert_non_null(strstr(record, "\nMESSAGE="));
