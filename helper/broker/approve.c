@@ -144,11 +144,8 @@ static void on_answer(enum polkit_answer answer, void *userdata)
 
 static void ask_next(struct approving *approving)
 {
-    unsigned open = approving->open;
-
-    if (open != 0) {
-        approving->asked = (enum approval)(open & -open);
-        approving->open &= ~(unsigned)approving->asked;
+    if (approving->open != 0) {
+        approving->asked = approval_take(&approving->open);
         approving->action = authorize_action(approving->asked);
         if (ask(approving, approving->asked, 0, on_answer) < 0)
             on_answer(POLKIT_UNAVAILABLE, approving);

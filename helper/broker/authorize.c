@@ -39,6 +39,14 @@ static const struct {
     { APPROVAL_IMAGE, "io.sbxctl.run-image", true },
 };
 
+enum approval approval_take(unsigned *approvals)
+{
+    unsigned first = *approvals & -*approvals;
+
+    *approvals &= ~first;
+    return (enum approval)first;
+}
+
 const char *authorize_action(enum approval approval)
 {
     for (size_t i = 0; i < ELEMENTS(actions); i++)

@@ -15,6 +15,9 @@ enum authorize_rule {
 /* @method without the interface. */
 enum authorize_rule authorize_method(const char *method);
 
+/* Takes the first one out of @approvals, which must not be empty. */
+enum approval approval_take(unsigned *approvals);
+
 /* The polkit action of one approval. */
 const char *authorize_action(enum approval approval);
 /* The action that stands for several approvals in one dialog. */

@@ -74,8 +74,8 @@ static int send_decision(struct run *run, unsigned approvals, const char *action
     audit_record_init(&record, AUDIT_DECISION);
     add_identity(&record, run);
     add_request(&record, run);
-    for (; approvals != 0; approvals &= approvals - 1) {
-        const char *part = authorize_action((enum approval)(approvals & -approvals));
+    while (approvals != 0) {
+        const char *part = authorize_action(approval_take(&approvals));
 
         audit_add(&record, "ACTION", part);
         if (action && strcmp(action, part) == 0)

@@ -61,15 +61,13 @@ static void on_answer(enum polkit_answer answer, void *userdata)
 
 static void ask_next(struct survey *survey)
 {
-    unsigned open = survey->open;
     struct plan plan;
 
-    if (open == 0) {
+    if (survey->open == 0) {
         survey->done(TAKE_PTR(survey->answers), survey->userdata);
         return;
     }
-    survey->asked = (enum approval)(open & -open);
-    survey->open &= ~(unsigned)survey->asked;
+    survey->asked = approval_take(&survey->open);
     plan = survey->plan ? *survey->plan : most(&survey->manager->config, survey->asked);
     if (survey->silent ||
         authorize_ask(survey->manager->polkit, survey->peer, authorize_action(survey->asked),
