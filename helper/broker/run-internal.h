@@ -94,6 +94,15 @@ void run_enqueue(struct run *run); /* from AUTHORIZING to WAITING */
 /* run-approval.c */
 void run_approve(struct run *run);
 
+/* run-engine.c: the refusals of run_refuse() because of the engine. @hint may be NULL. */
+void run_refuse_engine(struct run *run, const char *reason, const char *hint);
+/* No sandbox_new(): @error is what it returned. */
+void run_refuse_no_engine(struct run *run, int error);
+/* @what tells what the engine did: "went away". */
+__attribute__((format(printf, 2, 3))) void run_blame_engine(struct run *run, const char *what, ...);
+/* What was wrong with an engine's message. */
+const char *run_engine_error_text(int error);
+
 /* run-sandbox.c */
 void run_prepare(struct run *run);                  /* from WAITING to GOING */
 void run_end(struct run *run, uint64_t grace_usec); /* from PREPARING, FILLING or GOING to ENDING */

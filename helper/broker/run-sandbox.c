@@ -1,5 +1,4 @@
 /* The part of a run that has a sandbox: prepare, fill, go, end, drain. */
-#include "broker/engines.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
 #include "common/clock.h"
@@ -8,7 +7,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,58 +26,6 @@ static uint64_t event_now(struct run *run)
     uint64_t now = 0;
     (void)sd_event_now(run->manager->event, CLOCK_MONOTONIC, &now);
     return now;
-}
-
-static void refuse_engine(struct run *run, const char *reason, const char *hint)
-{
-    json_object *fields = json_object_new_object();
-
-    (void)json_add_string(fields, "engine", run->plan.engine);
-    (void)json_add_string(fields, "hint", hint);
-    run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.EngineUnavailable", fields, reason);
-}
-
-/* For an engine that did not do its part: which others there are, and what the administrator can do
- * to @unit of it, "socket" or "service". */
-static void refuse_idle_engine(struct run *run, const char *reason, const char *remedy,
-                               const char *unit)
-{
-    _cleanup_free_ char *others = engines_text(run->plan.engine);
-    char hint[256];
-    int used = 0;
-
-    if (others && *others)
-        used = snprintf(hint, sizeof(hint), "Use --engine with one of: %.80s. ", others);
-    snprintf(hint + used, sizeof(hint) - (size_t)used,
-             "The administrator can try: systemctl %s sbxctl-engine-%.60s.%s", remedy,
-             run->plan.engine, unit);
-    refuse_engine(run, reason, hint);
-}
-
-/* @what tells what the engine did. */
-__attribute__((format(printf, 2, 3))) static void blame_engine(struct run *run, const char *what,
-                                                               ...)
-{
-    char did[128], reason[256];
-    va_list args;
-
-    va_start(args, what);
-    vsnprintf(did, sizeof(did), what, args);
-    va_end(args);
-    snprintf(reason, sizeof(reason), "The engine '%.60s' %s.", run->plan.engine, did);
-    refuse_idle_engine(run, reason, "restart", "service");
-}
-
-static void refuse_no_engine(struct run *run, int error)
-{
-    bool stopped = error == -ENOENT || error == -ECONNREFUSED;
-    char reason[256];
-
-    snprintf(reason, sizeof(reason), "The engine '%s' does not answer: %s.", run->plan.engine,
-             stopped            ? "its socket is not active"
-             : error == -EAGAIN ? "too many are waiting for it"
-                                : strerror(-error));
-    refuse_idle_engine(run, reason, stopped ? "enable --now" : "restart", "socket");
 }
 
 /* The sandbox is gone, or as good as gone. */
@@ -114,7 +60,7 @@ static void sandbox_over(struct run *run)
     if (run->go_usec == 0) {
         /* Ended before it went: cancelled, or the reason was noted already. */
         if (!run->facts.cancelled) {
-            blame_engine(run, "ended the sandbox before the program could be started");
+            run_blame_engine(run, "ended the sandbox before the program could be started");
             return;
         }
         run->outcome.status = RUN_CANCELLED;
@@ -161,10 +107,10 @@ static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userda
     struct run *run = userdata;
     char time[QUANTITY_TEXT];
 
-    blame_engine(run,
-                 run->state == STATE_FILLING ? "made a sandbox that took no files for %s"
-                                             : "said nothing for %s while it made the sandbox",
-                 format_usec(run->manager->config.start_timeout_usec, time));
+    run_blame_engine(run,
+                     run->state == STATE_FILLING ? "made a sandbox that took no files for %s"
+                                                 : "said nothing for %s while it made the sandbox",
+                     format_usec(run->manager->config.start_timeout_usec, time));
     return 0;
 }
 
@@ -263,7 +209,7 @@ static void go(struct run *run)
     r = send_go(run);
     if (r < 0) {
         run->go_usec = 0;
-        blame_engine(run, "made a sandbox that did not take the program");
+        run_blame_engine(run, "made a sandbox that did not take the program");
         return;
     }
     run_arm(run, run->plan.limits.timeout_usec, on_time_over);
@@ -287,7 +233,7 @@ static void put_next(struct run *run)
         r = sandbox_put(run->sandbox, input->name, 0644, input->size, input->fd);
     }
     if (r < 0)
-        blame_engine(run, "made a sandbox that did not take the run's files");
+        run_blame_engine(run, "made a sandbox that did not take the run's files");
 }
 
 static const char *put_name(const struct run *run)
@@ -358,40 +304,24 @@ static void exited(struct run *run, const struct launch_exited *message)
 static void launcher_gone(struct run *run)
 {
     if (run->state == STATE_FILLING)
-        blame_engine(run, "lost the sandbox while its files were placed");
+        run_blame_engine(run, "lost the sandbox while its files were placed");
     else if (run->state == STATE_GOING)
         run_end(run, 0);
     /* While ending, the engine's last word is still to come. */
-}
-
-/* What was wrong with an engine's message. */
-static const char *nonsense_text(int error)
-{
-    switch (error) {
-    case -EPROTONOSUPPORT:
-        return "another version of the protocol, or an unknown message";
-    case -EXDEV:
-        return "a workspace that belongs to the machine itself";
-    case -ENOTDIR:
-        return "a workspace that is no directory";
-    default:
-        return strerror(-error);
-    }
 }
 
 static void engine_gone(struct run *run, int error)
 {
     if (error < 0)
         fprintf(stderr, SD_ERR "run %s: engine %s: %s\n", run->id, run->plan.engine,
-                nonsense_text(error));
-    if (run->go_usec == 0 && run->state != STATE_ENDING) {
-        blame_engine(run,
-                     error < 0 ? "sent what this helper does not understand: %s"
-                               : "went away while it made the sandbox%s",
-                     error < 0 ? nonsense_text(error) : "");
-        return;
-    }
-    sandbox_over(run);
+                run_engine_error_text(error));
+    if (run->go_usec != 0 || run->state == STATE_ENDING)
+        sandbox_over(run);
+    else if (error < 0)
+        run_blame_engine(run, "sent what this helper does not understand: %s",
+                         run_engine_error_text(error));
+    else
+        run_blame_engine(run, "went away while it made the sandbox");
 }
 
 static void progress(struct run *run, const struct engine_progress *message)
@@ -437,7 +367,7 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
         break;
     case SANDBOX_FAILED:
         if (run->go_usec == 0 && run->state != STATE_ENDING)
-            refuse_engine(run, event->failed->message, NULL);
+            run_refuse_engine(run, event->failed->message, NULL);
         else
             sandbox_over(run);
         break;
@@ -484,7 +414,7 @@ void run_prepare(struct run *run)
     }
     r = sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
     if (r < 0)
-        refuse_no_engine(run, r);
+        run_refuse_no_engine(run, r);
     else
         await_start(run);
 }
