@@ -172,6 +172,19 @@ class Machine:
         command = ["python3", "-c", SLOWNESS, str(number)]
         return float(self.run(command, user, timeout=20 + 2 * number, check=True).text)
 
+    def main_pid(self, unit="sbxctl-helper.service"):
+        """The main process of a service; 0 if it does not run."""
+        return int(self.run(["systemctl", "show", "-P", "MainPID", unit], check=True).text)
+
+    def descriptors(self, pid):
+        """How many that process has open."""
+        return len(self.run(["ls", f"/proc/{pid}/fd"], check=True).text.split())
+
+    def memory(self, pid, field="VmRSS"):
+        """That process's memory in KiB, by a field of /proc/<pid>/status; VmHWM is the peak."""
+        status = self.read(f"/proc/{pid}/status").decode()
+        return int(next(line for line in status.splitlines() if line.startswith(field)).split()[1])
+
     @contextlib.contextmanager
     def configured(self, text):
         """The helper with one more drop-in, as long as the context lasts."""

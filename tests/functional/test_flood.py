@@ -38,14 +38,6 @@ SMALL = 32 * 1024  # KiB
 CONFIGURATION = "[Defaults]\nTimeout=280s\n[Queue]\nRunsPerUser=4\n"
 
 
-def broker_peak(machine):
-    command = (
-        "sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' "
-        "/proc/$(systemctl show -P MainPID sbxctl-helper.service)/status"
-    )
-    return int(machine.run(["sh", "-c", command], check=True).text)
-
-
 def slowness_for_both_users(machine):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return max(pool.map(lambda user: machine.slowness(5, user), ("alice", "bob")))
@@ -65,7 +57,7 @@ def test_case_11_a_flood_to_a_slow_reader_takes_little_memory_and_holds_up_nobod
         beside = slowness_for_both_users(machine)
         assert flood.popen.poll() is None, "the flood was over too early to be felt"
         reader = json.loads(flood.finish(timeout=280).stdout)
-        peak = broker_peak(machine)
+        peak = machine.memory(machine.main_pid(), "VmHWM")
 
     print(f"broker {peak} KiB, client {reader['peak']} KiB, slowness alone {alone}, beside it {beside}")
     assert reader["status"] == 0 and reader["received"] == size, reader

@@ -117,12 +117,12 @@ def test_sandbox_user_and_helper_user_are_system_users(machine):
 
 def test_broker_holds_no_capability_and_the_store_three(machine):
     machine.sbxctl(["policy"])
-    listed = machine.run(["systemctl", "show", "-P", "MainPID", "sbxctl-helper.service"]).text
-    status = machine.run(["cat", f"/proc/{listed.strip()}/status"], check=True).text
+    pid = machine.main_pid()
+    status = machine.read(f"/proc/{pid}/status").decode()
     broker = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert broker["CapEff"] == broker["CapPrm"] == broker["CapAmb"] == "0" * 16
     assert broker["NoNewPrivs"] == "1" and broker["Seccomp"] == "2"
-    child = machine.run(["pgrep", "-P", listed.strip()], check=True).text.split()[0]
+    child = machine.run(["pgrep", "-P", str(pid)], check=True).text.split()[0]
     status = machine.run(["cat", f"/proc/{child}/status"], check=True).text
     store = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     # CAP_CHOWN (0), CAP_DAC_OVERRIDE (1), CAP_FOWNER (3)

@@ -48,10 +48,6 @@ def last_run(machine):
     return (runs["runs"] if isinstance(runs, dict) else runs)[0]
 
 
-def main_pid(machine, unit):
-    return machine.run(["systemctl", "show", "-P", "MainPID", unit], check=True).text.strip()
-
-
 @pytest.mark.parametrize("script", [SLEEP, STUBBORN], ids=["plain", "stubborn"])
 def test_killed_client_leaves_nothing(machine, script):
     running = start(machine, script)
@@ -63,7 +59,7 @@ def test_killed_client_leaves_nothing(machine, script):
 
 def test_killed_broker_leaves_nothing_and_the_record_says_lost(machine):
     running = start(machine)
-    pid = main_pid(machine, "sbxctl-helper.service")
+    pid = str(machine.main_pid())
     machine.run(["kill", "-KILL", pid], check=True)
     machine.wait_for(lambda: nothing_left(machine), 2, "the run to be gone")
     ended = running.finish()
@@ -77,7 +73,7 @@ def test_killed_broker_leaves_nothing_and_the_record_says_lost(machine):
 
 
 def engine_children(machine):
-    parent = main_pid(machine, "sbxctl-engine-systemd.service")
+    parent = str(machine.main_pid("sbxctl-engine-systemd.service"))
     return machine.run(["pgrep", "-P", parent]).text.split()
 
 
@@ -140,18 +136,14 @@ def test_program_that_ignores_sigterm_is_killed_after_the_grace_period(machine):
 
 
 def test_helper_exits_when_idle_and_comes_back(machine):
-    machine.write("/etc/sbxctl/sbxctl.conf.d/90-idle.conf", b"[Helper]\nIdleExit=1s\n")
-    try:
-        machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
+    with machine.configured("[Helper]\nIdleExit=1s\n"):
+        machine.run(["systemctl", "start", "sbxctl-helper.service"], check=True)
         machine.wait_for(
             lambda: machine.run(["systemctl", "is-active", "sbxctl-helper.service"]).text == "inactive\n",
             10, "the idle helper to exit",
         )
         assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
         assert machine.run(["systemctl", "is-failed", "sbxctl-helper.service"]).status != 0
-    finally:
-        machine.run(["rm", "/etc/sbxctl/sbxctl.conf.d/90-idle.conf"], check=True)
-        machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
 
 
 @pytest.mark.parametrize(
@@ -182,23 +174,17 @@ def test_bad_configuration_stops_the_helper_and_names_the_place(machine, prepare
     assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
 
 
-COUNT_FDS = "ls /proc/$(systemctl show -P MainPID sbxctl-helper.service)/fd | wc -l"
-RSS = "sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$(systemctl show -P MainPID sbxctl-helper.service)/status"
-
-
-def number(machine, command):
-    return int(machine.run(["sh", "-c", command], check=True).text)
-
-
 def test_a_hundred_runs_in_a_row_leave_everything_where_it_was(machine):
     loop = "for i in $(seq {}); do [ \"$(sbxctl run -c 'print(4)')\" = 4 ] || exit 1; done"
     machine.run(["sh", "-c", loop.format(10)], user="alice", check=True, timeout=120)
     machine.wait_for(lambda: nothing_left(machine), 5, "the first runs to be gone")
-    before = number(machine, COUNT_FDS), number(machine, RSS)
+    pid = machine.main_pid()
+    before = machine.descriptors(pid), machine.memory(pid)
     machine.run(["sh", "-c", loop.format(100)], user="alice", check=True, timeout=300)
     machine.wait_for(lambda: nothing_left(machine), 5, "the runs to be gone")
-    assert number(machine, COUNT_FDS) == before[0]
-    assert number(machine, RSS) < before[1] + 4096
+    assert machine.main_pid() == pid
+    assert machine.descriptors(pid) == before[0]
+    assert machine.memory(pid) < before[1] + 4096
     assert machine.run(["ls", "-A", "/var/lib/sbxctl/staging"], check=True).text == ""
     # What sandboxes share stays; what is of one sandbox has its id in its name.
     shared = machine.run(["ls", "-A", "/run/sbxctl-engine-systemd"], check=True).text.split()

@@ -56,7 +56,7 @@ def test_case_28_socket_of_the_helper_that_may_not_be_used(machine):
 
 def test_case_28_helper_that_accepts_and_never_answers(machine):
     assert machine.sbxctl(["policy"]).status == 0
-    pid = machine.run(["systemctl", "show", "-P", "MainPID", HELPER + ".service"]).text.strip()
+    pid = str(machine.main_pid())
     with put_right(machine, f"kill -CONT {pid}"):
         machine.run(["kill", "-STOP", pid], check=True)
         result = machine.sbxctl(["ps"])
@@ -69,7 +69,7 @@ def test_case_28_helper_that_accepts_and_never_answers(machine):
 
 def test_case_28_polkit_that_never_answers_is_waited_for_once(machine):
     assert machine.sbxctl(["policy"]).status == 0
-    pid = machine.run(["systemctl", "show", "-P", "MainPID", "polkit.service"]).text.strip()
+    pid = str(machine.main_pid("polkit.service"))
     assert int(pid) > 1
     with put_right(machine, f"kill -CONT {pid}"):
         machine.run(["kill", "-STOP", pid], check=True)
@@ -106,7 +106,7 @@ def test_case_28_engine_whose_socket_the_helper_may_not_use(machine):
 def test_case_28_engine_that_accepts_and_never_answers(machine):
     with machine.configured("[Helper]\nStartTimeout=2s\n"):
         assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
-        pid = machine.run(["systemctl", "show", "-P", "MainPID", ENGINE + ".service"]).text.strip()
+        pid = str(machine.main_pid(ENGINE + ".service"))
         with put_right(machine, f"kill -CONT {pid}"):
             machine.run(["kill", "-STOP", pid], check=True)
             what, advice = told(machine, 125, timeout=20)

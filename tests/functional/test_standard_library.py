@@ -9,8 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-CONFIG = "/etc/sbxctl/sbxctl.conf.d/90-test.conf"
-ROOMY = b"[Defaults]\nTimeout=300s\nMemory=1G\nCPUs=2\n"
+ROOMY = "[Defaults]\nTimeout=300s\nMemory=1G\nCPUs=2\n"
 
 RUN = """
 import os, subprocess, sys
@@ -60,11 +59,8 @@ DIFFERENT = {
 @pytest.fixture(scope="module")
 def roomy(machine):
     """The machine with the limits of its sandboxes raised to the ceilings."""
-    machine.write(CONFIG, ROOMY)
-    machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
-    yield machine
-    machine.run(["rm", CONFIG], check=True)
-    machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
+    with machine.configured(ROOMY):
+        yield machine
 
 
 def passed(result):
