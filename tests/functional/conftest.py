@@ -10,12 +10,17 @@ import json
 import pathlib
 import shlex
 import subprocess
+import textwrap
 import time
 import uuid
 
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
+
+# Modules of this directory that run in the machine, and where they lie there.
+INSIDE = ("engine_client.py", "engine_double.py")
+MODULES = "/run/sbxctl-test-modules"
 
 # Runs sys.argv[1] times the same in a sandbox and without one, in turn. Prints how many times longer the
 # first takes, by medians: so a busy host counts on both sides.
@@ -137,6 +142,16 @@ class Machine:
     def read(self, path, user=None):
         return self.run(["cat", "--", path], user, check=True).stdout
 
+    def python(self, code, *arguments):
+        """The command of a program in the machine, which can import the modules of INSIDE."""
+        environment = [f"PYTHONPATH={MODULES}", "PYTHONDONTWRITEBYTECODE=1"]
+        return ["env", *environment, "python3", "-c", textwrap.dedent(code), *map(str, arguments)]
+
+    def install_modules(self):
+        self.run(["mkdir", "-p", MODULES], check=True)
+        for name in INSIDE:
+            self.write(f"{MODULES}/{name}", pathlib.Path(__file__).with_name(name).read_bytes())
+
     def directory(self, user="alice"):
         """A fresh directory in that user's home."""
         made = self.run(["mktemp", "-d", f"/home/{user}/test-XXXXXX"], user, check=True)
@@ -230,4 +245,5 @@ def machine(request):
     answer = machine.run(["true"])
     if answer.status != 0:
         pytest.exit(answer.errors, returncode=1)
+    machine.install_modules()
     return machine

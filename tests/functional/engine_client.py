@@ -16,6 +16,8 @@ import time
 VERSION = 1
 READY, PUT, PUT_DONE, GO, EXITED, BYE = range(1, 7)
 CODE, SIGNAL, EXEC = 1, 2, 3
+PUT_DONE_LAYOUT = "=iIQQqqqq"
+EXITED_LAYOUT = "=IiQIIQII"
 
 START = {
     "ownerUid": 1000,
@@ -79,10 +81,10 @@ class Launcher:
             raise EOFError("the launcher is gone")
         version, kind = struct.unpack_from("=II", data)
         assert (version, kind) == (VERSION, expected), (version, kind)
-        return struct.unpack_from("=" + layout, data, 8), fds
+        return struct.unpack_from(layout, data, 8), fds
 
     def ready(self):
-        (uid, gid, pid_namespace, _), fds = self.receive(READY, "IIII")
+        (uid, gid, pid_namespace, _), fds = self.receive(READY, "=IIII")
         (workspace,) = fds
         return uid, gid, pid_namespace, workspace
 
@@ -100,7 +102,7 @@ class Launcher:
             self.send_put(name, source, len(content), mode)
         finally:
             os.close(source)
-        fields, _ = self.receive(PUT_DONE, "iIQQqqqq")
+        fields, _ = self.receive(PUT_DONE, PUT_DONE_LAYOUT)
         return PutDone(fields[0], *fields[2:])
 
     def go(self, argv, env=None, directory="/workspace"):
@@ -116,7 +118,7 @@ class Launcher:
         return stdin[1], stdout[0], stderr[0]
 
     def exited(self, timeout=30):
-        fields, _ = self.receive(EXITED, "IiQIIQII", timeout)
+        fields, _ = self.receive(EXITED, EXITED_LAYOUT, timeout)
         return Exited(*fields[:4])
 
     def run(self, argv, stdin=b"", timeout=30, **options):

@@ -13,10 +13,9 @@ import socket
 import struct
 import tempfile
 
+from engine_client import CODE, EXEC, EXITED, EXITED_LAYOUT, GO, PUT, PUT_DONE, PUT_DONE_LAYOUT, READY, SIGNAL, VERSION
+
 PATH = "/run/sbxctl/engine/double"
-VERSION = 1
-READY, PUT, PUT_DONE, GO, EXITED, BYE = range(1, 7)
-CODE, SIGNAL, EXEC = 1, 2, 3
 PATIENCE = 60  # seconds that the broker may take for anything
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -71,7 +70,7 @@ class Launcher:
         else:
             changed, modified = divmod(stat.st_ctime_ns, 10**9), divmod(stat.st_mtime_ns, 10**9)
             fields = [stat.st_ino, stat.st_size, *changed, *modified]
-        self.say(PUT_DONE, struct.pack("=iIQQqqqq", error, 0, *fields), **more)
+        self.say(PUT_DONE, struct.pack(PUT_DONE_LAYOUT, error, 0, *fields), **more)
 
     def take_put(self):
         """Makes the file, and returns its stat."""
@@ -100,7 +99,8 @@ class Launcher:
         self.stdio = ()
 
     def exited(self, kind=CODE, value=0, cpu=1000, leftovers=0, scratch=0, file_bytes=0, **more):
-        self.say(EXITED, struct.pack("=IiQIIQII", kind, value, cpu, leftovers, scratch, file_bytes, 0, 0), **more)
+        fields = (kind, value, cpu, leftovers, scratch, file_bytes, 0, 0)
+        self.say(EXITED, struct.pack(EXITED_LAYOUT, *fields), **more)
 
 
 class Sandbox:

@@ -5,13 +5,10 @@ test runs a piece of Python as the user sbxctl in the machine, which answers wit
 """
 
 import json
-import pathlib
 import textwrap
 
 import pytest
 
-CLIENT = pathlib.Path(__file__).with_name("engine_client.py").read_text()
-DIRECTORY = "/run/sbxctl-test-engine"
 SERVICE = "sbxctl-engine-systemd.service"
 CONNECT = "import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect('/run/sbxctl/engine/systemd')"
 
@@ -31,11 +28,8 @@ class Engine:
 
     def _command(self, code):
         prelude = "from engine_client import *\nanswer = lambda value: print(json.dumps(value), flush=True)\n"
-        return [
-            *["env", f"PYTHONPATH={DIRECTORY}", "PYTHONDONTWRITEBYTECODE=1"],
-            *["setpriv", "--reuid=sbxctl", "--regid=sbxctl", "--clear-groups"],
-            *["python3", "-c", prelude + textwrap.dedent(code)],
-        ]
+        become = ["setpriv", "--reuid=sbxctl", "--regid=sbxctl", "--clear-groups"]
+        return [*become, *self.machine.python(prelude + textwrap.dedent(code))]
 
     def inside(self, code, start=""):
         """Runs Python code in a sandbox and returns what it prints, as JSON. `start` are arguments for
@@ -61,15 +55,9 @@ class Engine:
     def wait_until_empty(self, timeout=2):
         self.machine.wait_for(lambda: not self.units(), timeout, "the sandbox's unit to go")
 
-    def main_pid(self):
-        shown = self.machine.run(["systemctl", "show", "-P", "MainPID", SERVICE], check=True)
-        return int(shown.text)
-
 
 @pytest.fixture(scope="module")
 def engine(machine):
-    machine.run(["mkdir", "-p", DIRECTORY], check=True)
-    machine.write(f"{DIRECTORY}/engine_client.py", CLIENT.encode())
     engine = Engine(machine)
     engine.wait_until_empty(timeout=10)
     return engine
@@ -559,7 +547,7 @@ def test_killed_broker_leaves_nothing(engine):
 
 def test_killed_connection_of_the_engine_leaves_nothing(engine):
     broker = start_and_say(engine, 6012)
-    children = engine.machine.run(["pgrep", "-P", str(engine.main_pid())]).text.split()
+    children = engine.machine.run(["pgrep", "-P", str(engine.machine.main_pid(SERVICE))]).text.split()
     assert len(children) == 1
     engine.machine.run(["kill", "-KILL", *children], check=True)
     assert_all_gone(engine, 6012)
@@ -569,7 +557,7 @@ def test_killed_connection_of_the_engine_leaves_nothing(engine):
 
 def test_killed_engine_leaves_nothing_and_comes_back(engine):
     broker = start_and_say(engine, 6013)
-    engine.machine.run(["kill", "-KILL", str(engine.main_pid())], check=True)
+    engine.machine.run(["kill", "-KILL", str(engine.machine.main_pid(SERVICE))], check=True)
     assert_all_gone(engine, 6013)
     broker.signal("KILL")
     broker.finish()
@@ -736,7 +724,7 @@ def test_malformed_packet_to_the_launcher_ends_the_sandbox(engine):
 @pytest.mark.long
 def test_idle_engine_exits_and_is_started_again(engine):
     engine.inside("print(1)")
-    engine.machine.wait_for(lambda: engine.main_pid() == 0, 40, "the engine to exit")
+    engine.machine.wait_for(lambda: engine.machine.main_pid(SERVICE) == 0, 40, "the engine to exit")
     assert engine.inside("print(1)") == 1
 
 

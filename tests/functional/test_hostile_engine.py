@@ -2,24 +2,15 @@
 nothing stays. Each test plays a piece of Python as that engine, while alice runs something with it."""
 
 import json
-import pathlib
 import textwrap
 import time
 
 import pytest
 
-DOUBLE = pathlib.Path(__file__).with_name("engine_double.py").read_text()
-DIRECTORY = "/run/sbxctl-test-double"
-CONFIG = "/etc/sbxctl/sbxctl.conf.d/90-double.conf"
 SILENCE = 2  # seconds that an engine may be silent while it starts
 GRACE = 2
 ENDING = 5  # after the grace period
 BOUND = 10  # generous: what is due at once must be there by then
-COUNT_FDS = "ls /proc/$(systemctl show -P MainPID sbxctl-helper.service)/fd | wc -l"
-
-
-def fds(machine):
-    return int(machine.run(["sh", "-c", COUNT_FDS], check=True).text)
 
 
 class Played:
@@ -34,13 +25,16 @@ class Played:
 class Double:
     def __init__(self, machine):
         self.machine = machine
-        self.baseline = fds(machine)
+        self.descriptors = self.held()
+
+    def held(self):
+        """The helper's descriptors."""
+        return self.machine.descriptors(self.machine.main_pid())
 
     def start(self, scenario):
         code = "from engine_double import *\ndef scenario(engine):\n"
         code += textwrap.indent(textwrap.dedent(scenario), "    ") + "\nserve(scenario)"
-        command = ["env", f"PYTHONPATH={DIRECTORY}", "PYTHONDONTWRITEBYTECODE=1", "python3", "-c", code]
-        playing = self.machine.popen(command)
+        playing = self.machine.popen(self.machine.python(code))
         assert playing.popen.stdout.readline() == b"up\n", playing.finish()
         return playing
 
@@ -68,23 +62,16 @@ class Double:
         machine = self.machine
         machine.wait_for(lambda: self.runs() == [], 5, "the run to be over")
         assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
-        machine.wait_for(lambda: fds(machine) == self.baseline, 5, "the helper's descriptors to be closed")
+        machine.wait_for(lambda: self.held() == self.descriptors, 5, "the helper's descriptors to be closed")
         assert machine.run(["ls", "-A", "/var/lib/sbxctl/staging"]).text == ""
 
 
 @pytest.fixture(scope="module")
 def double(machine):
-    machine.run(["mkdir", "-p", DIRECTORY], check=True)
-    machine.write(f"{DIRECTORY}/engine_double.py", DOUBLE.encode())
     config = f"[Helper]\nStartTimeout={SILENCE}s\nGrace={GRACE}s\nIdleExit=600s\n"
-    machine.write(CONFIG, config.encode())
-    machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
-    try:
+    with machine.configured(config):
         assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
         yield Double(machine)
-    finally:
-        machine.run(["rm", "-r", CONFIG, DIRECTORY], check=True)
-        machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
 
 
 def refused(played, *words, within=BOUND):
