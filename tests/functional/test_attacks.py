@@ -7,17 +7,12 @@ import pytest
 # Run as alice: it leaves lingering TCP sockets in a connection to the helper, in a way that makes the
 # kernel close them in whatever thread of the helper comes by. Such a close waits up to LINGER seconds.
 LINGER = """
-import array, json, socket, struct, sys, time
+from varlink_client import *
+import struct, sys, time
 LINGER = 25
 mode = sys.argv[1]
 listener = socket.create_server(("127.0.0.1", 0), backlog=100)
 peers = []
-
-def connect():
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(10)
-    sock.connect("/run/sbxctl/io.sbxctl.Sandbox")
-    return sock
 
 def send_lingering(sock, flags=0):
     lingering = socket.create_connection(listener.getsockname())
@@ -36,18 +31,14 @@ def send_lingering(sock, flags=0):
         lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     lingering.close()
 
-def call(sock, method, parameters, more=False):
-    message = {"method": "io.sbxctl.Sandbox." + method, "parameters": parameters, "more": more}
-    sock.sendall(json.dumps(message).encode() + bytes(1))
-    return sock.recv(65536)
-
 sockets = []
 if mode == "received":
     sockets.append(connect())
     send_lingering(sockets[0])
 elif mode == "unread":
     sockets.append(connect())
-    call(sockets[0], "Run", {"script": "import time; time.sleep(20)", "scriptName": "a.py"}, True)
+    sockets[0].sendall(message("Run", more=True, script="import time; time.sleep(20)", scriptName="a.py"))
+    answer(sockets[0])
     send_lingering(sockets[0])
 elif mode == "out of band":
     sockets.append(connect())
@@ -76,7 +67,7 @@ ASK = "sbxctl policy >/dev/null && sbxctl run -c 'print(4)'"
     "mode", ["received", "unread", "out of band", "too many connections", "too many descriptors"]
 )
 def test_descriptors_whose_close_waits_hold_up_nobody(machine, mode):
-    attacker = machine.popen(["python3", "-c", LINGER, mode], user="alice")
+    attacker = machine.popen(machine.python(LINGER, mode), user="alice")
     assert attacker.popen.stdout.readline() == b"sent\n"
     began = time.monotonic()
     answer = machine.run(["sh", "-c", ASK], user="bob", timeout=40)
@@ -88,13 +79,10 @@ def test_descriptors_whose_close_waits_hold_up_nobody(machine, mode):
 
 # Run as root, as alice for the socket: thousands of messages that are refused.
 FLOOD = """
-import os, socket, time
-os.setgid(1000)
-os.setuid(1000)
+from varlink_client import *
+become(1000)
 for _ in range(30000):
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(5)
-    sock.connect("/run/sbxctl/io.sbxctl.Sandbox")
+    sock = connect()
     sock.sendall(b"x" + bytes(1))
     sock.recv(1)
     sock.close()
@@ -104,10 +92,10 @@ print("done")
 
 def test_stopped_journal_and_a_flood_of_refusals_hold_up_nobody(machine):
     since = machine.run(["date", "+%s"]).text.strip()
-    pid = machine.run(["systemctl", "show", "-P", "MainPID", "systemd-journald"]).text.strip()
+    pid = str(machine.main_pid("systemd-journald"))
     machine.run(["kill", "-s", "STOP", pid], check=True)
     try:
-        flood = machine.run(["timeout", "30", "python3", "-c", FLOOD], timeout=40)
+        flood = machine.run(["timeout", "30", *machine.python(FLOOD)], timeout=40)
         answer = machine.run(["timeout", "10", "sbxctl", "policy"], user="bob")
     finally:
         machine.run(["kill", "-s", "CONT", pid], check=True)

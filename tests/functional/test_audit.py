@@ -108,22 +108,11 @@ def test_without_journald_nothing_runs(machine):
 
 # Run as root: refused and dry requests of a user of their own, then one that runs.
 FLOOD = """
-import json, os, socket
-os.setgroups([])
-os.setresgid(61099, 61099, 61099)
-os.setresuid(61099, 61099, 61099)
+from varlink_client import *
+become(61099)
 
 def run(**parameters):
-    link = socket.socket(socket.AF_UNIX)
-    link.connect("/run/sbxctl/io.sbxctl.Sandbox")
-    text = json.dumps({"method": "io.sbxctl.Sandbox.Run", "parameters": {"script": "print(4)", "language": "python", **parameters}})
-    link.sendall(text.encode() + bytes(1))
-    buffer = b""
-    while not buffer.endswith(bytes(1)):
-        data = link.recv(1 << 20)
-        assert data
-        buffer += data
-    return json.loads(buffer[:-1])
+    return call("Run", script="print(4)", language="python", **parameters)
 
 errors = [run(**parameters).get("error") for parameters in (
     {"engine": "nowhere"}, {"dryRun": True, "memoryBytes": 1 << 40}, {"memoryBytes": 1 << 30}) for _ in range(60)]
@@ -135,7 +124,7 @@ def test_a_flood_of_refusals_is_counted_and_hides_no_run_that_starts(machine):
     restart = ["systemctl", "restart", "sbxctl-helper.service"]
     machine.run(restart, check=True)
     since = machine.run(["date", "+%s.%N"], check=True).text.strip()
-    done = machine.run(["python3", "-c", FLOOD], check=True)
+    done = machine.run(machine.python(FLOOD), check=True)
     found = json.loads(done.text)
     assert None not in found["errors"] and len(found["errors"]) == 180  # each of them was refused
     machine.run(restart, check=True)

@@ -12,35 +12,8 @@ ALICE = 1000
 
 # What every attacker begins with.
 LIBRARY = """
-import array, ctypes, fcntl, json, os, random, resource, signal, socket, sys, time
-
-def become(uid):
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-
-def connect(link=None):
-    link = link or socket.socket(socket.AF_UNIX)
-    link.settimeout(20)
-    link.connect("/run/sbxctl/io.sbxctl.Sandbox")
-    return link
-
-def message(method, **parameters):
-    return json.dumps({"method": "io.sbxctl.Sandbox." + method, "parameters": parameters}).encode() + bytes(1)
-
-def answer(link):
-    buffer = b""
-    while not buffer.endswith(bytes(1)):
-        data = link.recv(1 << 20)
-        if not data:
-            return None
-        buffer += data
-    return json.loads(buffer[:-1])
-
-def call(method, **parameters):
-    link = connect()
-    link.sendall(message(method, **parameters))
-    return answer(link)
+from varlink_client import *
+import ctypes, fcntl, random, resource, signal, sys, time
 
 SCRIPT = {"script": "print(4)", "language": "python"}
 ABOVE = {**SCRIPT, "memoryBytes": 1 << 30}  # needs an approval
@@ -49,16 +22,16 @@ ABOVE = {**SCRIPT, "memoryBytes": 1 << 30}  # needs an approval
 
 def attack(machine, program, *arguments, timeout=60):
     """What the program printed, a JSON object."""
-    words = ["python3", "-c", LIBRARY + program, *map(str, arguments)]
+    words = machine.python(LIBRARY + program, *arguments)
     return json.loads(machine.run(words, timeout=timeout, check=True).text)
 
 
 def broker(machine):
     """The helper's main process, which runs."""
     machine.run(["sbxctl", "policy"], user="bob", check=True)
-    shown = machine.run(["systemctl", "show", "-P", "MainPID", "sbxctl-helper.service"], check=True)
-    assert int(shown.text) > 0
-    return int(shown.text)
+    pid = machine.main_pid()
+    assert pid > 0
+    return pid
 
 
 def children(machine, pid):
@@ -232,9 +205,9 @@ if pid == 0:
 os.waitpid(pid, 0)
 print(json.dumps({**found, "third": pid}))
 """
-    unit = ["systemd-run", "--quiet", "--pipe", "--wait", "--unit=fault-50", "python3", "-c"]
+    unit = ["systemd-run", "--quiet", "--pipe", "--wait", "--unit=fault-50"]
     since = now(machine)
-    done = machine.run([*unit, LIBRARY + program, str(broker(machine))], check=True)
+    done = machine.run([*unit, *machine.python(LIBRARY + program, broker(machine))], check=True)
     found = json.loads(done.text)
     assert found["second"] == found["first"]
     assert is_refused(found["answer"]), found
@@ -302,12 +275,6 @@ print(json.dumps({
     assert {entry.get("SBXCTL_RUN_ID") for entry in told} == {result["id"], None}
 
 
-def memory_and_descriptors(machine, pid):
-    status = machine.run(["cat", f"/proc/{pid}/status"], check=True).text
-    kilobytes = next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]
-    return int(kilobytes) << 10, len(machine.run(["ls", f"/proc/{pid}/fd"], check=True).text.split())
-
-
 CYCLES = """
 become(61009)
 random.seed(9)
@@ -316,9 +283,8 @@ for i in range(int(sys.argv[1])):
     link = connect()
     text = texts[i % len(texts)]
     text = text[:random.randrange(len(text) + 1)] if i % 4 == 0 else text
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1]))] if i % 5 == 0 and text else []
     try:
-        link.sendmsg([text], rights)
+        send_fds(link, text, [0, 1] if i % 5 == 0 and text else [])
         if i % 7 == 0:
             link.shutdown(socket.SHUT_WR)
             link.recv(1)
@@ -332,15 +298,13 @@ print("{}")
 def test_fault_09_ten_thousand_aborted_calls_leave_nothing_behind(machine):
     attack(machine, CYCLES, 500)
     pid = broker(machine)
-    memory, descriptors = memory_and_descriptors(machine, pid)
-    flood = machine.popen(["python3", "-c", LIBRARY + CYCLES, "10000"])
+    memory, descriptors = machine.memory(pid), machine.descriptors(pid)
+    flood = machine.popen(machine.python(LIBRARY + CYCLES, 10000))
     assert machine.sbxctl(["run", "-c", "print(4)"], user="bob").text == "4\n"
     assert flood.popen.poll() is None, "the flood ended before the other user was served"
     assert flood.finish(timeout=120).text == "{}\n"
-    machine.wait_for(
-        lambda: memory_and_descriptors(machine, pid)[1] <= descriptors, 20, "descriptors to be closed"
-    )
-    assert memory_and_descriptors(machine, pid)[0] < memory + (8 << 20)
+    machine.wait_for(lambda: machine.descriptors(pid) <= descriptors, 20, "descriptors to be closed")
+    assert machine.memory(pid) < memory + (8 << 10)
     assert broker(machine) == pid
 
 
@@ -354,7 +318,7 @@ run = {**SCRIPT, "dryRun": True, "scriptName": "a.py", "arguments": ["a"], "envi
        "memoryBytes": 1 << 28, "cpuPercent": 50, "timeoutUSec": 1000000, "streams": "none", "allowInteractiveAuthentication": False}
 seeds = [message("Run", **run), message("List"), message("Describe", id="0" * 16), message("Read", id="0" * 16, name="a", offset=1, length=1),
          message("Cancel", id="0" * 16), message("Remove", id="0" * 16), message("GetPolicy"), message("GetEngines"),
-         b'{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"io.sbxctl.Sandbox"}}' + bytes(1)]
+         message("org.varlink.service.GetInterfaceDescription", interface="io.sbxctl.Sandbox")]
 odd = [b"null", b"true", b"-1", b"0", b"1e999", b"18446744073709551616", b"[]", b"{}", b'""', b"[" * 40, b'"\\\\u0000"', bytes(1), b"\\xff",
        b'"' + b"a" * 5000 + b'"', b'{"a":1,"a":2}', b"9223372036854775807", b'"../../x"']
 def mutate(text):
@@ -379,9 +343,8 @@ def mutate(text):
 answered = 0
 for i in range(100000):
     link = connect()
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))] if i % 3 == 0 else []
     try:
-        link.sendmsg([mutate(random.choice(seeds))], rights)
+        send_fds(link, mutate(random.choice(seeds)), [0] if i % 3 == 0 else [])
         link.shutdown(socket.SHUT_WR)
         answered += bool(link.recv(1))
     except (BrokenPipeError, ConnectionResetError):
@@ -430,8 +393,7 @@ def test_fault_40_every_descriptor_of_the_services_is_closed_at_exec(machine):
     running = machine.popen(["sbxctl", "run", "-c", "print(4, flush=True); input()"], user="bob")
     assert running.popen.stdout.readline() == b"4\n"
     main = broker(machine)
-    shown = machine.run(["systemctl", "show", "-P", "MainPID", "sbxctl-engine-systemd.service"])
-    engine = int(shown.text)
+    engine = machine.main_pid("sbxctl-engine-systemd.service")
     processes = [main, *children(machine, main), engine, *children(machine, engine)]
     assert len(processes) >= 4
     script = 'for fd in /proc/$0/fdinfo/*; do echo "${fd##*/} $(grep ^flags: $fd)"; done'
@@ -467,22 +429,16 @@ def huge():
     os.truncate(fd, 10 << 30)
     fcntl.fcntl(fd, 1033, 1 | 2 | 4 | 8)
     return fd
-def send(fd, **parameters):
-    link = connect()
-    link.sendmsg([message("Run", **parameters)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
-    return answer(link)
 growing = os.memfd_create("growing", os.MFD_ALLOW_SEALING)  # it may still grow
 fcntl.fcntl(growing, 1033, 2)
 endless = os.pipe()[0]
-print(json.dumps([send(fd, **parameters) for fd in (huge(), growing, endless, os.open("/dev/zero", os.O_RDONLY)) for parameters in (
+print(json.dumps([call("Run", [fd], **parameters) for fd in (huge(), growing, endless, os.open("/dev/zero", os.O_RDONLY)) for parameters in (
     {"scriptFd": 0, "language": "python"}, {**SCRIPT, "inputs": [{"name": "in", "fd": 0}]})]))
 """
     pid = broker(machine)
-    memory, descriptors = memory_and_descriptors(machine, pid)
+    memory, descriptors = machine.memory(pid), machine.descriptors(pid)
     for answer in attack(machine, program):
         assert answer["error"] == "io.sbxctl.Sandbox.Rejected", answer
         assert answer["parameters"]["field"] in ("scriptFd", "script", "inputs"), answer
-    machine.wait_for(
-        lambda: memory_and_descriptors(machine, pid)[1] <= descriptors, 20, "descriptors to be closed"
-    )
-    assert memory_and_descriptors(machine, pid)[0] < memory + (8 << 20)
+    machine.wait_for(lambda: machine.descriptors(pid) <= descriptors, 20, "descriptors to be closed")
+    assert machine.memory(pid) < memory + (8 << 10)

@@ -7,46 +7,19 @@ import time
 
 import pytest
 
-CONFIG = "/etc/sbxctl/sbxctl.conf.d/90-callers.conf"
 CONNECTIONS = 64  # of one user
 MESSAGE_SECONDS = 10  # from a message's first byte to its last
 MESSAGE_MAX = 1 << 20
 RSS_SLACK = 8192  # KiB that the allocator may keep
 BOUND = 10
-HELPER = "$(systemctl show -P MainPID sbxctl-helper.service)"
 
 CALLER = """
-import array, errno, json, os, select, socket, struct, sys, time
+from varlink_client import *
+import errno, select, struct, sys, time
 
-def connect():
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(60)
-    sock.connect("/run/sbxctl/io.sbxctl.Sandbox")
-    return sock
-
-def message(method, parameters=None, interface="io.sbxctl.Sandbox", **flags):
-    call = {"method": f"{interface}.{method}", "parameters": parameters or {}, **flags}
-    return json.dumps(call).encode() + bytes(1)
-
-INFO = message("GetInfo", interface="org.varlink.service")
+INFO = message("org.varlink.service.GetInfo")
 POLICY = message("GetPolicy")
-DESCRIPTION = message("GetInterfaceDescription", {"interface": "io.sbxctl.Sandbox"}, "org.varlink.service")
-
-def send_fds(sock, data, fds):
-    sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
-
-def answer(sock):
-    '''The next answer; None if the helper hung up.'''
-    data = b""
-    while not data.endswith(bytes(1)):
-        try:
-            more = sock.recv(1)
-        except ConnectionResetError:
-            return None
-        if not more:
-            return None
-        data += more
-    return json.loads(data[:-1])
+DESCRIPTION = message("org.varlink.service.GetInterfaceDescription", interface="io.sbxctl.Sandbox")
 
 def hung_up(sock, seconds=30):
     '''Whether the helper ends the connection within that time.'''
@@ -66,15 +39,11 @@ class Callers:
         self.fds, self.rss = self.held()
 
     def held(self):
-        status = self.machine.run(
-            ["sh", "-c", f"ls /proc/{HELPER}/fd | wc -l; sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/{HELPER}/status"],
-            check=True,
-        )
-        fds, rss = map(int, status.text.split())
-        return fds, rss
+        pid = self.machine.main_pid()
+        return self.machine.descriptors(pid), self.machine.memory(pid)
 
     def command(self, code):
-        return ["python3", "-c", CALLER + textwrap.dedent(code)]
+        return self.machine.python(CALLER + textwrap.dedent(code))
 
     def attack(self, code, user="alice", timeout=60):
         """Runs the code as that user; what it prints is the answer."""
@@ -102,24 +71,19 @@ class Callers:
 
 @pytest.fixture(scope="module")
 def configured(machine):
-    machine.write(CONFIG, b"[Helper]\nIdleExit=600s\n")
-    machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
-    try:
+    with machine.configured("[Helper]\nIdleExit=600s\n"):
         for user in ("alice", "bob"):
             assert machine.sbxctl(["run", "-c", "print(4)"], user=user).text == "4\n"
         yield Callers(machine)
-    finally:
-        machine.run(["rm", CONFIG], check=True)
-        machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
 
 
 @pytest.fixture
 def callers(configured):
     """Whatever a test does, the helper that answered before answers after it, and holds no more."""
-    before = configured.machine.run(["sh", "-c", f"echo {HELPER}"]).text
+    before = configured.machine.main_pid()
     yield configured
     configured.all_is_given_back()
-    assert configured.machine.run(["sh", "-c", f"echo {HELPER}"]).text == before, "the helper died"
+    assert configured.machine.main_pid() == before, "the helper died"
 
 
 def test_fault_21_thousands_of_malformed_messages_end_their_own_connection_only(callers):
@@ -129,7 +93,7 @@ def test_fault_21_thousands_of_malformed_messages_end_their_own_connection_only(
         random.seed(1)
         ended = 0
         for i in range(3000):
-            data = bytearray(random.choice([INFO, POLICY, message("Run", {"script": "1", "inputs": []}, more=True)])[:-1])
+            data = bytearray(random.choice([INFO, POLICY, message("Run", more=True, script="1", inputs=[])])[:-1])
             for _ in range(random.randint(1, 8)):
                 data[random.randrange(len(data))] = random.randrange(1, 256)
             if i % 3 == 0:
@@ -189,7 +153,7 @@ def test_fault_11_a_slow_message_is_cut_off_while_bob_is_served(callers):
 def test_fault_9_messages_broken_off_leave_nothing(callers):
     told = callers.attack(
         """
-        run = message("Run", {"script": "import time; time.sleep(600)", "language": "python"}, more=True)
+        run = message("Run", more=True, script="import time; time.sleep(600)", language="python")
         for i in range(2000):
             sock = connect()
             sock.send(run[:1 + i % (len(run) - 1)])
@@ -211,7 +175,7 @@ def test_a_caller_who_stops_reading_pauses_its_own_program_only(callers):
     flood = callers.start(
         f"""
         sock = connect()
-        sock.sendall(message("Run", {{"script": "{FLOOD}", "language": "python", "streams": "messages"}}, more=True))
+        sock.sendall(message("Run", more=True, script="{FLOOD}", language="python", streams="messages"))
         while answer(sock)["parameters"]["event"] != "output":
             pass
         stay()
@@ -234,7 +198,7 @@ def test_a_caller_who_never_reads_a_stream_of_pipes_pauses_its_own_program_only(
     flood = callers.start(
         f"""
         sock = connect()
-        sock.sendall(message("Run", {{"script": "{FLOOD}", "language": "python", "streams": "descriptors"}}, more=True))
+        sock.sendall(message("Run", more=True, script="{FLOOD}", language="python", streams="descriptors"))
         received = []
         while len(received) < 3:
             data, fds, _, _ = socket.recv_fds(sock, 65536, 3)
@@ -387,7 +351,7 @@ def test_fault_56_a_run_with_descriptors_that_it_does_not_name_is_served_without
         """
         null = os.open("/dev/null", os.O_RDONLY)
         sock = connect()
-        send_fds(sock, message("Run", {"script": "print(4)", "language": "python"}), [null, sock.fileno()])
+        send_fds(sock, message("Run", script="print(4)", language="python"), [null, sock.fileno()])
         found = answer(sock)
         print(found.get("error", found["parameters"]["result"]["status"]))
         """

@@ -2,11 +2,14 @@
 
 import json
 
+# Calls the method sys.argv[1] with its parameters and with descriptors of those kinds.
 CLIENT = """
-import array, json, os, socket, sys
-request = json.loads(sys.argv[1])
+from varlink_client import *
+import sys
+
+method, parameters, kinds = map(json.loads, sys.argv[1:])
 fds = []
-for kind in request.pop("fds", []):
+for kind in kinds:
     if kind == "memfd" or kind == "unsealed":
         fd = os.memfd_create("input", os.MFD_ALLOW_SEALING)
         os.write(fd, b"content")
@@ -33,24 +36,13 @@ for kind in request.pop("fds", []):
     else:
         fd = os.open(kind, os.O_RDONLY)
     fds.append(fd)
-link = socket.socket(socket.AF_UNIX)
-link.connect("/run/sbxctl/io.sbxctl.Sandbox")
-control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-link.sendmsg([json.dumps(request).encode() + b"\\0"], control)
-buffer = b""
-while not buffer.endswith(b"\\0"):
-    data = link.recv(1 << 20)
-    if not data:
-        break
-    buffer += data
-print(buffer.rstrip(b"\\0").decode())
+print(json.dumps(call(method, fds, **parameters)))
 """
 
 
 def call(machine, method, parameters=None, fds=(), user="alice"):
-    request = {"method": f"io.sbxctl.Sandbox.{method}", "parameters": parameters or {}, "fds": fds}
-    done = machine.run(["python3", "-c", CLIENT, json.dumps(request)], user=user, check=True)
-    return json.loads(done.text)
+    words = map(json.dumps, (method, parameters or {}, fds))
+    return json.loads(machine.run(machine.python(CLIENT, *words), user=user, check=True).text)
 
 
 def run(machine, fds=(), caller="alice", **parameters):
