@@ -1,6 +1,7 @@
 /* CheckAuthorization of org.freedesktop.PolicyKit1.Authority over sd-bus, see polkit.h and the
  * polkit reference manual. */
 #include "broker/polkit.h"
+#include "common/clock.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -37,6 +38,7 @@ struct polkit_check {
     sd_bus_slot *slot;
     sd_bus *dialog_bus;        /* where a dialog is open; NULL: none is */
     char dialog[32];           /* its name, unique on that bus */
+    uint64_t deadline_usec;    /* of the dialog, CLOCK_MONOTONIC */
     sd_event_source *deferred; /* carries an answer that is known without asking */
     enum polkit_answer answer;
     polkit_fn done;
@@ -233,13 +235,13 @@ static int read_answer(sd_bus_message *reply, enum polkit_answer *ret)
     return 0;
 }
 
-/* Nobody has a dialog's answer any more if polkit itself went away. */
+/* When polkit goes away with a dialog open, the bus says the same as sd-bus when the time is up. */
 static enum polkit_answer read_error(const struct polkit_check *check, const sd_bus_error *error)
 {
     if (check->dialog_bus &&
         (sd_bus_error_has_name(error, SD_BUS_ERROR_NO_REPLY) ||
          sd_bus_error_has_name(error, SD_BUS_ERROR_TIMEOUT)) &&
-        sd_bus_is_open(check->dialog_bus) > 0)
+        clock_usec(CLOCK_MONOTONIC) >= check->deadline_usec)
         return POLKIT_TIMED_OUT;
     fprintf(stderr, SD_WARNING "polkit: no answer: %s: %s\n", error->name,
             error->message ? error->message : "");
@@ -348,6 +350,7 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
     check->dialog_usec = dialog_usec;
     check->done = done;
     check->userdata = userdata;
+    check->deadline_usec = clock_usec(CLOCK_MONOTONIC) + dialog_usec;
     if (dialog_usec)
         snprintf(check->dialog, sizeof(check->dialog), "sbxctl-%" PRIu64, ++polkit->dialogs);
     check->answer = POLKIT_UNAVAILABLE;
