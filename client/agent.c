@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -23,17 +22,21 @@ static bool is_in_desktop(void)
     return getenv("DISPLAY") || getenv("WAYLAND_DISPLAY");
 }
 
-/* In the child. The agent opens the terminal itself. */
+/* In the child. The agent opens the terminal itself. Signals may be blocked here, for the loop of a
+ * run. */
 static void exec_agent(int notify)
 {
     char option[32];
     int null = open("/dev/null", O_RDWR);
+    sigset_t none;
 
     if (null < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || fcntl(notify, F_SETFD, 0) < 0)
         _exit(1);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
     signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     snprintf(option, sizeof(option), "%d", notify);
     execl(AGENT_PROGRAM, "pkttyagent", "--notify-fd", option, is_in_desktop() ? "--fallback" : NULL,
           (char *)NULL);
@@ -59,6 +62,7 @@ void agent_start(struct agent *agent)
     agent->pid = fork();
     if (agent->pid == 0)
         exec_agent(notify[1]);
+    agent->is_the_one = agent->pid > 0 && !is_in_desktop();
     close_fd(notify[1]);
     /* It closes its end when it is ready, or ends. */
     if (agent->pid > 0)

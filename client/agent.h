@@ -2,10 +2,12 @@
  * run.c when an approval may be needed. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct agent {
-    pid_t pid; /* 0: none is running */
+    pid_t pid;       /* 0: none is running */
+    bool is_the_one; /* that shows our dialogs, and not one of the desktop */
 };
 #define AGENT_NULL \
     {              \

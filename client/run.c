@@ -70,22 +70,40 @@ static int show_plan(const struct run_options *options, json_object *plan)
 }
 
 static int run_request(const struct run_options *options, struct varlink_client *client,
-                       struct request *request)
+                       struct request *request, bool shows_dialogs, struct varlink_answer *ret)
 {
-    _cleanup_answer_ struct varlink_answer answer = {};
     const struct session_options session = {
         .pass_input = !options->dry_run && passes_input(options, request),
         .pass_output = !options->json && !options->dry_run,
+        .shows_dialogs = shows_dialogs,
     };
 
     int r = add_streams(request, &session);
-    if (r == 0)
-        r = session_run(client, request, &session, &answer);
-    if (r != 0)
-        return r;
+    return r == 0 ? session_run(client, request, &session, ret) : r;
+}
+
+static int show_answer(const struct run_options *options, const struct varlink_answer *answer)
+{
+    if (answer->error)
+        return helper_fail(answer);
     if (options->dry_run)
-        return show_plan(options, json_object_object_get(answer.parameters, "plan"));
-    return finish(options, json_object_object_get(answer.parameters, "result"));
+        return show_plan(options, json_object_object_get(answer->parameters, "plan"));
+    return finish(options, json_object_object_get(answer->parameters, "result"));
+}
+
+static bool lacks_agent(const struct varlink_answer *answer)
+{
+    return answer->error && strcmp(answer->error, "io.sbxctl.Sandbox.ApprovalRequired") == 0;
+}
+
+static int repeat(const struct run_options *options, struct varlink_client *client,
+                  const struct agent *agent, struct varlink_answer *answer)
+{
+    _cleanup_(request_release) struct request request = {};
+    int r = request_make(options, &request);
+
+    varlink_answer_release(answer);
+    return r == 0 ? run_request(options, client, &request, agent->is_the_one, answer) : r;
 }
 
 int verb_run(const struct verb *verb, int argc, char **argv)
@@ -93,7 +111,9 @@ int verb_run(const struct verb *verb, int argc, char **argv)
     _cleanup_(run_options_release) struct run_options options = {};
     _cleanup_(request_release) struct request request = {};
     _cleanup_client_ struct varlink_client *client = NULL;
+    _cleanup_answer_ struct varlink_answer answer = {};
     _cleanup_(agent_stop) struct agent agent = AGENT_NULL;
+    bool may_ask, may_repeat;
     int r;
 
     if (!run_options_parse(verb, argc, argv, &options, &r))
@@ -105,7 +125,18 @@ int verb_run(const struct verb *verb, int argc, char **argv)
         r = helper_connect(&client);
     if (r != 0)
         return r;
-    if (!options.no_ask_password && !options.dry_run && run_options_exceed_defaults(&options))
+    /* An agent takes as long to start as a run. So where no more than the defaults is asked for, it
+     * is started only once the helper has said that the rules of this machine want one even then.
+     */
+    may_ask = !options.no_ask_password && !options.dry_run;
+    may_repeat = may_ask && !request.stdin_is_script && !run_options_exceed_defaults(&options);
+    if (may_ask && !may_repeat)
         agent_start(&agent);
-    return run_request(&options, client, &request);
+    r = run_request(&options, client, &request, agent.is_the_one, &answer);
+    if (r == 0 && may_repeat && lacks_agent(&answer)) {
+        agent_start(&agent);
+        if (agent.pid > 0)
+            r = repeat(&options, client, &agent, &answer);
+    }
+    return r == 0 ? show_answer(&options, &answer) : r;
 }

@@ -113,7 +113,7 @@ static void start_streams(struct session *session, struct varlink_answer *answer
     pump_start(session->pump, run, own);
 }
 
-/* Said at once: the dialog may hide behind a window, or be another terminal's. */
+/* Said at once: the dialog may hide behind a window. Not into one on our terminal. */
 static void say_approval(json_object *parameters)
 {
     const char *phase = json_get_string(parameters, "phase");
@@ -134,7 +134,8 @@ static int handle_event(struct session *session, struct varlink_answer *answer)
     }
     session->is_asking = event && strcmp(event, "approval") == 0;
     if (session->is_asking) {
-        say_approval(answer->parameters);
+        if (!session->options->shows_dialogs)
+            say_approval(answer->parameters);
         return 0;
     }
     if (!event || strcmp(event, "started") != 0) {
@@ -165,9 +166,7 @@ static int handle_answers(struct session *session)
             return 0;
         }
         session->is_answered = true;
-        if (answer.error)
-            return helper_fail(&answer);
-        if (!answer.continues) {
+        if (answer.error || !answer.continues) {
             progress_end(&session->progress);
             pump_close_stdin(session->pump);
             session->client = NULL;

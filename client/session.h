@@ -8,14 +8,15 @@
 #include "common/varlink.h"
 
 struct session_options {
-    bool pass_input;  /* our stdin is the run's */
-    bool pass_output; /* the run's output is written to ours, else only kept by the helper */
+    bool pass_input;    /* our stdin is the run's */
+    bool pass_output;   /* the run's output is written to ours, else only kept by the helper */
+    bool shows_dialogs; /* a dialog appears on our terminal, and says what it is about */
 };
 
 /* Sends method Run over @client and waits until the run has ended and its output is passed on.
  * Takes SIGINT, SIGTERM and SIGHUP for itself: the first SIGINT cancels the run and its result is
  * still awaited; the second, or another of them, ends the connection and with it the run. Returns 0
  * with the final answer in @ret (to be released), or the exit status of a failure that has been
- * told. */
+ * told. The final answer may be the helper's error. */
 int session_run(struct varlink_client *client, struct request *request,
                 const struct session_options *options, struct varlink_answer *ret);
