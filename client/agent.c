@@ -22,21 +22,25 @@ static bool is_in_desktop(void)
     return getenv("DISPLAY") || getenv("WAYLAND_DISPLAY");
 }
 
-/* In the child. The agent opens the terminal itself. Signals may be blocked here, for the loop of a
- * run. */
+/* In the child. The agent opens the terminal itself. Ctrl-C is for us, who end it then: by itself
+ * it would make a refused dialog of a run that was given up. Other signals may be blocked here, for
+ * the loop of a run. */
 static void exec_agent(int notify)
 {
     char option[32];
     int null = open("/dev/null", O_RDWR);
-    sigset_t none;
+    sigset_t blocked;
 
     if (null < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || fcntl(notify, F_SETFD, 0) < 0)
         _exit(1);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
+    dup2(null,
+         STDERR_FILENO); /* what PAM's helper says of a wrong password, the dialog says, too */
     signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     snprintf(option, sizeof(option), "%d", notify);
     execl(AGENT_PROGRAM, "pkttyagent", "--notify-fd", option, is_in_desktop() ? "--fallback" : NULL,
           (char *)NULL);

@@ -110,9 +110,9 @@ int verb_run(const struct verb *verb, int argc, char **argv)
 {
     _cleanup_(run_options_release) struct run_options options = {};
     _cleanup_(request_release) struct request request = {};
+    _cleanup_(agent_stop) struct agent agent = AGENT_NULL; /* after the connection is closed */
     _cleanup_client_ struct varlink_client *client = NULL;
     _cleanup_answer_ struct varlink_answer answer = {};
-    _cleanup_(agent_stop) struct agent agent = AGENT_NULL;
     bool may_ask, may_repeat;
     int r;
 
