@@ -6,8 +6,9 @@ import functools
 import json
 import uuid
 
+import pytest
+
 RULES = "/etc/polkit-1/rules.d/10-test.rules"
-CONFIGURATION = "/etc/sbxctl/sbxctl.conf.d/90-approvals.conf"
 MORE_MEMORY = ["--memory", "1G"]
 SEVERAL = ["--memory", "1G", "--network"]
 NO, YES = "polkit.Result.NO", "polkit.Result.YES"
@@ -51,18 +52,27 @@ def rules(machine, **results):
 
 
 @contextlib.contextmanager
-def configuration(machine, text):
+def configuration(machine, text, name="90-approvals"):
+    path = f"/etc/sbxctl/sbxctl.conf.d/{name}.conf"
+
     def restart_helper():
         machine.run(["systemctl", "reset-failed", "sbxctl-helper.service"])
         machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
 
-    machine.write(CONFIGURATION, text.encode())
+    machine.write(path, text.encode())
     try:
         restart_helper()
         yield
     finally:
-        machine.run(["rm", "-f", CONFIGURATION], check=True)
+        machine.run(["rm", "-f", path], check=True)
         restart_helper()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def every_refusal_is_recorded(machine):
+    """For the modules that import it: by default only so many of a user are."""
+    with configuration(machine, "[Helper]\nAuditRefusals=1000000\n", "80-records"):
+        yield
 
 
 @contextlib.contextmanager
@@ -80,6 +90,7 @@ def no_polkit(machine):
 def user(machine, name, uid, *groups):
     """Somebody whose password is NAME-pw."""
     options = ["--groups", ",".join(groups)] if groups else []
+    machine.run(["userdel", "--remove", name])  # of a test that was killed
     machine.run(["useradd", "--create-home", "--uid", str(uid), *options, name], check=True)
     try:
         machine.run(["chpasswd"], input=f"{name}:{name}-pw\n".encode(), check=True)

@@ -5,6 +5,7 @@ import hashlib
 import json
 
 from agent import Agent
+from approvals import every_refusal_is_recorded
 from approvals import MORE_MEMORY, Script, allowed, dry_run
 from connection import PROGRAM as CONNECTION
 from connection import Connection

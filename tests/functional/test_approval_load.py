@@ -6,6 +6,7 @@ import time
 import pytest
 
 from agent import Agent
+from approvals import every_refusal_is_recorded
 from approvals import MORE_MEMORY, Script
 
 # Makes argv[1] connections, each with a call that is given up at another moment, and tells the

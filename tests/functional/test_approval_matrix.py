@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from approvals import every_refusal_is_recorded
 from approvals import HELPER, NO, Script, rules, user
 from connection import Connection
 from varlink_idl import Interface

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from agent import Agent
+from approvals import every_refusal_is_recorded
 from approvals import NO, SEVERAL, YES, Script, dry_run, restart_polkit, rules
 
 POLICY = "/usr/share/polkit-1/actions/io.sbxctl.policy"

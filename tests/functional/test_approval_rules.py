@@ -6,6 +6,7 @@ import pytest
 
 from agent import Agent
 from approvals import (
+    every_refusal_is_recorded,
     AUTH_ADMIN, AUTH_SELF, MORE_MEMORY, NO, SEVERAL, YES, Script, allowed, dry_run, no_polkit, refused, remove_rules, rules,
     set_rules, user,
 )
