@@ -41,9 +41,9 @@ def test_a_yes_on_a_part_takes_it_out_of_the_dialog(machine):
         assert agent.dialog()["action"] == "io.sbxctl.run-resources"
         # The dialog still shows the whole.
         assert "Network: internet, memory: 1 GiB" in agent.dialog()["message"]
-        assert "approval of memory of 1 GiB (default: 512 MiB)\n" in agent.errors
         agent.dismiss()
         agent.end()
+        assert "approval of memory of 1 GiB (default: 512 MiB)\n" in agent.errors
     refused(script, "dismissed", "run-resources")
 
 
