@@ -152,7 +152,10 @@ static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t 
     r = sd_event_add_io(sd_event_source_get_event(sandbox->engine_source),
                         &sandbox->launcher_source, sandbox->launcher, EPOLLIN, on_launcher,
                         sandbox);
-    return r < 0 ? r : 0;
+    if (r < 0)
+        return r;
+    /* If both end at once, the launcher's last word on the program comes first. */
+    return sd_event_source_set_priority(sandbox->launcher_source, SD_EVENT_PRIORITY_NORMAL - 1);
 }
 
 static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *userdata)
