@@ -1,6 +1,5 @@
-/* CheckAuthorization of org.freedesktop.PolicyKit1.Authority over sd-bus, see polkit.h and the
- * polkit reference manual. */
-#include "broker/polkit.h"
+/* Questions to polkit over sd-bus, and their turn, see polkit.h. */
+#include "broker/polkit-message.h"
 #include "common/clock.h"
 
 #include <inttypes.h>
@@ -10,15 +9,15 @@
 #include <systemd/sd-bus.h>
 #include <systemd/sd-daemon.h>
 
-#define AUTHORITY_NAME "org.freedesktop.PolicyKit1"
-#define AUTHORITY_PATH "/org/freedesktop/PolicyKit1/Authority"
-#define AUTHORITY_INTERFACE "org.freedesktop.PolicyKit1.Authority"
-
 /* Without a dialog nobody has to think. */
 #define CHECK_TIMEOUT_USEC (25 * 1000 * 1000ULL)
 
-/* CheckAuthorizationFlags of the polkit reference manual. */
-#define ALLOW_USER_INTERACTION 1U
+/* How many questions may be without their answer at once, so that many callers do not use up what
+ * dbus-daemon(1) gives one connection: 128 replies to wait for, and room for 64 descriptors on
+ * their way to polkit. The others wait their turn. */
+#define CHECKS_MAX 48
+#define CHECKS_PER_USER_MAX 8
+#define DIALOGS_MAX 64
 
 #define SYSTEM_BUS "unix:path=/run/dbus/system_bus_socket"
 
@@ -26,12 +25,15 @@ struct polkit {
     sd_event *event;
     sd_bus *bus;                  /* opened when first needed, again when it was lost */
     uint64_t dialogs;             /* how many were asked for; names the next one */
-    struct polkit_check *waiting; /* for the bus to be connected */
+    struct polkit_check *waiting; /* for the bus to be connected, or their turn; the oldest first */
+    struct polkit_check *sent;    /* and not answered, also what nobody wants to know any more */
+    unsigned checks_sent, dialogs_sent;
 };
 
 struct polkit_check {
     struct polkit *polkit;
-    struct polkit_check *next; /* of those waiting */
+    struct polkit_check *next; /* of those waiting, or sent */
+    uid_t uid;                 /* who it is about */
     sd_bus_message *question;  /* until it is sent */
     sd_event_source *patience; /* and how long that may take */
     uint64_t dialog_usec;
@@ -41,7 +43,7 @@ struct polkit_check {
     uint64_t deadline_usec;    /* of the dialog, CLOCK_MONOTONIC */
     sd_event_source *deferred; /* carries an answer that is known without asking */
     enum polkit_answer answer;
-    polkit_fn done;
+    polkit_fn done; /* NULL: its owner has dropped it */
     void *userdata;
 };
 
@@ -61,10 +63,46 @@ static void close_bus(struct polkit *polkit)
     polkit->bus = sd_bus_close_unref(polkit->bus);
 }
 
+/* Takes @check out of the list at @at; returns whether it was there. */
+static bool unlink_check(struct polkit_check **at, struct polkit_check *check)
+{
+    while (*at && *at != check)
+        at = &(*at)->next;
+    if (!*at)
+        return false;
+    *at = check->next;
+    check->next = NULL;
+    return true;
+}
+
+static unsigned *count_of(struct polkit_check *check)
+{
+    return check->dialog_usec ? &check->polkit->dialogs_sent : &check->polkit->checks_sent;
+}
+
+static void note_answered(struct polkit_check *check)
+{
+    if (unlink_check(&check->polkit->sent, check))
+        --*count_of(check);
+    check->slot = sd_bus_slot_unref(check->slot);
+}
+
+/* What its owner has dropped is only kept to be counted. */
+static void forget_dropped(struct polkit *polkit)
+{
+    for (struct polkit_check *check = polkit->sent, *next; check; check = next) {
+        next = check->next;
+        note_answered(check);
+        if (!check->done)
+            free(check);
+    }
+}
+
 struct polkit *polkit_free(struct polkit *polkit)
 {
     if (!polkit)
         return NULL;
+    forget_dropped(polkit);
     close_bus(polkit);
     sd_event_unref(polkit->event);
     free(polkit);
@@ -75,8 +113,8 @@ struct polkit *polkit_free(struct polkit *polkit)
 static void close_dialog(struct polkit_check *check)
 {
     if (check->dialog_bus)
-        (void)sd_bus_call_method_async(check->dialog_bus, NULL, AUTHORITY_NAME, AUTHORITY_PATH,
-                                       AUTHORITY_INTERFACE, "CancelCheckAuthorization", NULL, NULL,
+        (void)sd_bus_call_method_async(check->dialog_bus, NULL, POLKIT_BUS_NAME, POLKIT_PATH,
+                                       POLKIT_INTERFACE, "CancelCheckAuthorization", NULL, NULL,
                                        "s", check->dialog);
     check->dialog_bus = sd_bus_unref(check->dialog_bus);
 }
@@ -84,12 +122,7 @@ static void close_dialog(struct polkit_check *check)
 /* No question any more. */
 static void stop_waiting(struct polkit_check *check)
 {
-    struct polkit_check **at = &check->polkit->waiting;
-
-    while (*at && *at != check)
-        at = &(*at)->next;
-    if (*at)
-        *at = check->next;
+    (void)unlink_check(&check->polkit->waiting, check);
     check->question = sd_bus_message_unref(check->question);
     check->patience = sd_event_source_disable_unref(check->patience);
 }
@@ -99,10 +132,12 @@ struct polkit_check *polkit_check_free(struct polkit_check *check)
     if (!check)
         return NULL;
     stop_waiting(check);
-    sd_bus_slot_unref(check->slot);
     close_dialog(check);
     sd_event_source_disable_unref(check->deferred);
-    free(check);
+    /* The bus counts it until polkit answers, and so do we. */
+    check->done = NULL;
+    if (!check->slot)
+        free(check);
     return NULL;
 }
 
@@ -110,12 +145,18 @@ static int on_reply(sd_bus_message *reply, void *userdata, sd_bus_error *error);
 
 static int send_question(struct polkit_check *check)
 {
-    int r = sd_bus_call_async(check->polkit->bus, &check->slot, check->question, on_reply, check,
+    struct polkit *polkit = check->polkit;
+    int r = sd_bus_call_async(polkit->bus, &check->slot, check->question, on_reply, check,
                               check->dialog_usec ? check->dialog_usec : CHECK_TIMEOUT_USEC);
 
-    if (r >= 0 && check->dialog_usec)
-        check->dialog_bus = sd_bus_ref(check->polkit->bus);
     stop_waiting(check);
+    if (r < 0)
+        return r;
+    if (check->dialog_usec)
+        check->dialog_bus = sd_bus_ref(polkit->bus);
+    check->next = polkit->sent;
+    polkit->sent = check;
+    ++*count_of(check);
     return r;
 }
 
@@ -125,25 +166,64 @@ static void give_up(struct polkit_check *check)
     check->done(POLKIT_UNAVAILABLE, check->userdata);
 }
 
-static int on_connected(sd_bus_message *signal, void *userdata, sd_bus_error *error)
+static unsigned checks_sent_of(const struct polkit *polkit, uid_t uid)
 {
-    struct polkit *polkit = userdata;
+    unsigned n = 0;
 
-    while (polkit->waiting) {
-        struct polkit_check *check = polkit->waiting;
+    for (const struct polkit_check *check = polkit->sent; check; check = check->next)
+        n += check->uid == uid && !check->dialog_usec;
+    return n;
+}
 
+static bool may_be_sent(const struct polkit_check *check)
+{
+    const struct polkit *polkit = check->polkit;
+
+    if (sd_bus_message_get_bus(check->question) != polkit->bus)
+        return false;
+    if (check->dialog_usec)
+        return polkit->dialogs_sent < DIALOGS_MAX;
+    return polkit->checks_sent < CHECKS_MAX &&
+           checks_sent_of(polkit, check->uid) < CHECKS_PER_USER_MAX;
+}
+
+static void send_waiting(struct polkit *polkit)
+{
+    struct polkit_check *check = polkit->waiting;
+
+    if (!polkit->bus || sd_bus_is_ready(polkit->bus) <= 0)
+        return;
+    while (check) {
+        if (!may_be_sent(check)) {
+            check = check->next;
+            continue;
+        }
         if (send_question(check) < 0)
             give_up(check);
+        check = polkit->waiting; /* its owner may have done anything to it */
     }
+}
+
+static int on_connected(sd_bus_message *signal, void *userdata, sd_bus_error *error)
+{
+    send_waiting(userdata);
     return 0;
 }
 
+/* Of a bus that was left already, perhaps. */
 static int on_disconnected(sd_bus_message *signal, void *userdata, sd_bus_error *error)
 {
     struct polkit *polkit = userdata;
+    struct polkit_check *check = polkit->waiting;
 
-    while (polkit->waiting)
-        give_up(polkit->waiting);
+    while (check) {
+        if (sd_bus_message_get_bus(check->question) != sd_bus_message_get_bus(signal)) {
+            check = check->next;
+            continue;
+        }
+        give_up(check);
+        check = polkit->waiting;
+    }
     return 0;
 }
 
@@ -200,41 +280,6 @@ static int open_bus(struct polkit *polkit)
     return r;
 }
 
-/* Reads (bba{ss}); anything that is not exactly that is no answer. */
-static int read_answer(sd_bus_message *reply, enum polkit_answer *ret)
-{
-    int authorized, challenge, r;
-    bool dismissed = false, admin = false;
-
-    r = sd_bus_message_enter_container(reply, SD_BUS_TYPE_STRUCT, "bba{ss}");
-    if (r <= 0)
-        return -EBADMSG;
-    r = sd_bus_message_read(reply, "bb", &authorized, &challenge);
-    if (r <= 0)
-        return -EBADMSG;
-    r = sd_bus_message_enter_container(reply, SD_BUS_TYPE_ARRAY, "{ss}");
-    if (r < 0)
-        return -EBADMSG;
-    for (;;) {
-        const char *key, *value;
-        r = sd_bus_message_read(reply, "{ss}", &key, &value);
-        if (r < 0)
-            return -EBADMSG;
-        if (r == 0)
-            break;
-        if (strcmp(key, "polkit.dismissed") == 0 && *value != '\0')
-            dismissed = true;
-        if (strcmp(key, "polkit.result") == 0 && strncmp(value, "auth_admin", 10) == 0)
-            admin = true;
-    }
-    *ret = authorized && !challenge ? POLKIT_YES
-           : dismissed              ? POLKIT_DISMISSED
-           : challenge && admin     ? POLKIT_CHALLENGE_ADMIN
-           : challenge              ? POLKIT_CHALLENGE
-                                    : POLKIT_NO;
-    return 0;
-}
-
 /* When polkit goes away with a dialog open, the bus says the same as sd-bus when the time is up. */
 static enum polkit_answer read_error(const struct polkit_check *check, const sd_bus_error *error)
 {
@@ -248,19 +293,31 @@ static enum polkit_answer read_error(const struct polkit_check *check, const sd_
     return POLKIT_UNAVAILABLE;
 }
 
-static int on_reply(sd_bus_message *reply, void *userdata, sd_bus_error *error)
+static void pass_on(struct polkit_check *check, sd_bus_message *reply)
 {
-    struct polkit_check *check = userdata;
     enum polkit_answer answer;
 
     if (sd_bus_message_is_method_error(reply, NULL))
         answer = read_error(check, sd_bus_message_get_error(reply));
-    else if (read_answer(reply, &answer) < 0)
+    else if (polkit_read_answer(reply, &answer) < 0)
         answer = POLKIT_UNAVAILABLE;
     /* What was answered is closed already. */
     if (answer != POLKIT_TIMED_OUT)
         check->dialog_bus = sd_bus_unref(check->dialog_bus);
     check->done(answer, check->userdata);
+}
+
+static int on_reply(sd_bus_message *reply, void *userdata, sd_bus_error *error)
+{
+    struct polkit_check *check = userdata;
+    struct polkit *polkit = check->polkit;
+
+    note_answered(check);
+    if (check->done)
+        pass_on(check, reply);
+    else
+        free(check);
+    send_waiting(polkit);
     return 1;
 }
 
@@ -271,54 +328,16 @@ static int on_deferred(sd_event_source *source, void *userdata)
     return 0;
 }
 
-/* The subject in the one form that all polkits from 122 on take: newer ones use the pidfd, older
- * ones pid and start time. The uid is the socket's, and never anything else: polkit believes it. */
-static int append_subject(sd_bus_message *message, const struct peer *peer)
+static void append_waiting(struct polkit_check *check)
 {
-    int r = sd_bus_message_open_container(message, 'r', "sa{sv}");
+    struct polkit_check **end = &check->polkit->waiting;
 
-    if (r >= 0)
-        r = sd_bus_message_append(message, "s", "unix-process");
-    if (r >= 0)
-        r = sd_bus_message_open_container(message, 'a', "{sv}");
-    if (r >= 0 && peer->pidfd >= 0)
-        r = sd_bus_message_append(message, "{sv}", "pidfd", "h", peer->pidfd);
-    if (r >= 0)
-        r = sd_bus_message_append(message, "{sv}{sv}{sv}", "pid", "u", (uint32_t)peer->pid,
-                                  "start-time", "t", peer->start_time, "uid", "i",
-                                  (int32_t)peer->uid);
-    if (r >= 0)
-        r = sd_bus_message_close_container(message);
-    return r < 0 ? r : sd_bus_message_close_container(message);
+    while (*end)
+        end = &(*end)->next;
+    *end = check;
 }
 
-static int make_question(struct polkit_check *check, const struct peer *peer, const char *action,
-                         const struct polkit_detail *details, size_t n_details)
-{
-    sd_bus_message *message;
-    int r =
-        sd_bus_message_new_method_call(check->polkit->bus, &check->question, AUTHORITY_NAME,
-                                       AUTHORITY_PATH, AUTHORITY_INTERFACE, "CheckAuthorization");
-
-    if (r < 0)
-        return r;
-    message = check->question;
-    r = append_subject(message, peer);
-    if (r >= 0)
-        r = sd_bus_message_append(message, "s", action);
-    if (r >= 0)
-        r = sd_bus_message_open_container(message, 'a', "{ss}");
-    for (size_t i = 0; r >= 0 && i < n_details; i++)
-        r = sd_bus_message_append(message, "{ss}", details[i].key, details[i].value);
-    if (r >= 0)
-        r = sd_bus_message_close_container(message);
-    if (r >= 0)
-        r = sd_bus_message_append(message, "us", check->dialog_usec ? ALLOW_USER_INTERACTION : 0U,
-                                  check->dialog);
-    return r;
-}
-
-/* Sends the question as soon as the bus is connected. */
+/* Sends the question as soon as the bus is connected and the question's turn has come. */
 static int put_question(struct polkit_check *check, const struct peer *peer, const char *action,
                         const struct polkit_detail *details, size_t n_details)
 {
@@ -326,13 +345,13 @@ static int put_question(struct polkit_check *check, const struct peer *peer, con
     int r = open_bus(polkit);
 
     if (r >= 0)
-        r = make_question(check, peer, action, details, n_details);
+        r = polkit_make_question(polkit->bus, peer, action, details, n_details, check->dialog,
+                                 &check->question);
     if (r < 0)
         return r;
-    if (sd_bus_is_ready(polkit->bus) > 0)
+    if (sd_bus_is_ready(polkit->bus) > 0 && may_be_sent(check))
         return send_question(check);
-    check->next = polkit->waiting;
-    polkit->waiting = check;
+    append_waiting(check);
     return sd_event_add_time_relative(polkit->event, &check->patience, CLOCK_MONOTONIC,
                                       CHECK_TIMEOUT_USEC, 0, on_impatience, check);
 }
@@ -347,6 +366,7 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
     if (!check)
         return -ENOMEM;
     check->polkit = polkit;
+    check->uid = peer->uid;
     check->dialog_usec = dialog_usec;
     check->done = done;
     check->userdata = userdata;

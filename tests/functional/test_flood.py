@@ -1,4 +1,5 @@
-"""A program that prints without end, and a reader who is slow: nobody else is held up by them."""
+"""A program that prints without end, a reader who is slow, and users who ask without end: nobody else is
+held up by them."""
 
 import concurrent.futures
 import json
@@ -69,3 +70,42 @@ def test_case_11_a_flood_to_a_slow_reader_takes_little_memory_and_holds_up_nobod
     result = json.loads(machine.sbxctl(["show", "--json", run["id"]]).stdout)
     assert result["stdout"]["bytes"] == size
     assert result["stdout"]["truncated"] and result["stdout"]["keptBytes"] == 8 << 20
+
+
+# Asks for the policy on sys.argv[1] connections at once, again and again.
+ASK_WITHOUT_END = """
+import selectors, socket, sys
+
+CALL = b'{"method": "io.sbxctl.Sandbox.GetPolicy"}' + bytes(1)
+selector = selectors.DefaultSelector()
+for _ in range(int(sys.argv[1])):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect("/run/sbxctl/io.sbxctl.Sandbox")
+    connection.sendall(CALL)
+    selector.register(connection, selectors.EVENT_READ)
+asked = 0
+while True:
+    for key, _ in selector.select():
+        if key.fileobj.recv(65536).endswith(bytes(1)):
+            key.fileobj.sendall(CALL)
+            asked += 1
+            if asked == 100:
+                print("asks", flush=True)
+"""
+
+
+def test_users_who_ask_without_end_do_not_keep_polkit_from_others(machine):
+    """The bus lets the helper wait for 128 answers."""
+    floods = []
+    for uid in ("100001", "100002", "100003"):
+        asker = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "python3", "-c",
+                 ASK_WITHOUT_END, "62"]
+        floods.append(machine.popen(asker))
+    for flood in floods:
+        assert flood.popen.stdout.readline() == b"asks\n"
+    runs = [machine.sbxctl(["run", "-c", "print(4)"], "bob") for _ in range(3)]
+    for flood in floods:
+        assert flood.popen.poll() is None, "the flood was over too early to be felt"
+        flood.signal("KILL")
+        flood.finish()
+    assert [(run.status, run.text) for run in runs] == [(0, "4\n")] * 3, runs

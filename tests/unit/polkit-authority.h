@@ -36,7 +36,7 @@ enum behaviour {
 /* What the authority was asked about last. */
 struct question {
     char kind[32], action[64];
-    bool has_pidfd, has_pid, has_start_time, has_uid;
+    bool has_pidfd, has_pid, has_start_time, has_uid, may_ask;
     pid_t pidfd_pid; /* whose pidfd it was */
     uint32_t pid;
     uint64_t start_time;
@@ -50,10 +50,10 @@ struct fixture {
     char directory[32];
     struct sockaddr_un address;
     pthread_t authority;
-    int listener, stop[2]; /* a byte ends the thread */
-    sd_event *loop;        /* the thread's */
-    sd_bus *bus;           /* the authority's end of the last connection */
-    enum behaviour behaviour;
+    int listener, stop[2];               /* a byte ends the thread */
+    sd_event *loop;                      /* the thread's */
+    sd_bus *bus;                         /* the authority's end of the last connection */
+    enum behaviour behaviour, in_dialog; /* without a dialog, and with one */
     bool authorized, challenge, dismissed;
     int odd;
     size_t cut;
@@ -142,7 +142,8 @@ static void read_subject(sd_bus_message *m, struct question *q)
 
 static void read_question(sd_bus_message *m, struct question *q)
 {
-    const char *action, *key, *value;
+    const char *action, *key, *value, *dialog;
+    uint32_t flags;
 
     *q = (struct question){ 0 };
     read_subject(m, q);
@@ -153,6 +154,8 @@ static void read_question(sd_bus_message *m, struct question *q)
         if (q->n_details++ < ELEMENTS(q->detail))
             snprintf(q->detail[q->n_details - 1], sizeof(q->detail[0]), "%s=%s", key, value);
     must(sd_bus_message_exit_container(m) > 0);
+    must(sd_bus_message_read(m, "us", &flags, &dialog) > 0);
+    q->may_ask = flags & 1;
 }
 
 /* Replies that are well-formed D-Bus, and no answers of polkit. */
@@ -219,7 +222,7 @@ static int on_check(struct fixture *f, sd_bus_message *m)
 {
     f->questions++;
     read_question(m, &f->question);
-    switch (f->behaviour) {
+    switch (f->question.may_ask ? f->in_dialog : f->behaviour) {
     case ERROR:
         return sd_bus_reply_method_errorf(m, "org.freedesktop.PolicyKit1.Error.Failed", "no");
     case ODD:
@@ -381,6 +384,35 @@ static enum polkit_answer finish(struct fixture *f)
 static enum polkit_answer ask(struct fixture *f)
 {
     begin(f);
+    return finish(f);
+}
+
+static void count_answer(enum polkit_answer answer, void *userdata)
+{
+    ++*(unsigned *)userdata;
+}
+
+static void begin_many(struct fixture *f, struct polkit_check **checks, size_t n, unsigned *answers)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(polkit_ask(f->polkit, &f->peer, "io.sbxctl.run", NULL, 0, 0, count_answer,
+                                    answers, &checks[i]),
+                         0);
+}
+
+static void drop_many(struct polkit_check **checks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        checks[i] = polkit_check_free(checks[i]);
+}
+
+/* With a dialog: it overtakes what waits for its turn. What was sent before arrives before. */
+static enum polkit_answer ask_in_dialog(struct fixture *f)
+{
+    f->answers = 0;
+    assert_int_equal(polkit_ask(f->polkit, &f->peer, "io.sbxctl.run-network", NULL, 0, 60000000,
+                                on_answer, f, &f->check),
+                     0);
     return finish(f);
 }
 

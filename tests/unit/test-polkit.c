@@ -238,6 +238,48 @@ static void fault_14_a_question_that_was_dropped_is_never_answered(void **state)
     assert_int_equal(f->answers, 0);
 }
 
+/* dbus-daemon lets a connection wait for 128 answers, and all users share ours. */
+static void many_questions_wait_for_their_turn(void **state)
+{
+    enum { MANY = 200, AT_ONCE = 48, PER_USER = 8 };
+    struct fixture *f = *state;
+    struct polkit_check *checks[MANY], *others[MANY], *last;
+    unsigned answers = 0;
+
+    begin_many(f, checks, MANY, &answers);
+    while (answers < MANY)
+        assert_true(sd_event_run(f->event, 20 * 1000 * 1000) > 0);
+    assert_int_equal(f->questions, MANY);
+    drop_many(checks, MANY);
+
+    f->questions = 0;
+    f->behaviour = SILENCE;
+    begin_many(f, checks, MANY, &answers);
+    assert_int_equal(ask_in_dialog(f), POLKIT_YES);
+    assert_int_equal(f->questions, PER_USER + 1);
+    for (size_t i = 0; i < MANY; i += PER_USER) {
+        f->peer.uid++;
+        begin_many(f, others + i, PER_USER, &answers);
+    }
+    assert_int_equal(ask_in_dialog(f), POLKIT_YES);
+    assert_int_equal(f->questions, AT_ONCE + 2);
+    /* The bus still waits for what nobody wants to know any more. */
+    drop_many(checks, MANY);
+    drop_many(others, MANY);
+    answers = 0;
+    begin_many(f, &last, 1, &answers);
+    assert_int_equal(ask_in_dialog(f), POLKIT_YES);
+    assert_int_equal(f->questions, AT_ONCE + 3);
+    f->in_dialog = HANG_UP;
+    assert_int_equal(ask_in_dialog(f), POLKIT_UNAVAILABLE);
+    while (answers == 0)
+        assert_true(sd_event_run(f->event, 20 * 1000 * 1000) > 0);
+    polkit_check_free(last);
+    /* And then for nothing more. */
+    f->behaviour = ANSWER;
+    assert_int_equal(ask(f), POLKIT_YES);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -254,6 +296,7 @@ int main(void)
         T(fault_07_silence_is_no_answer),
         T(fault_07_without_a_bus_there_is_no_answer_until_it_is_back),
         T(a_bus_that_is_silent_holds_up_nobody),
+        T(many_questions_wait_for_their_turn),
         T(fault_14_a_question_that_was_dropped_is_never_answered),
     };
 
