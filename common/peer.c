@@ -186,6 +186,11 @@ int peer_acquire(int sock, struct peer *ret)
     return 0;
 }
 
+bool peer_has_ended(const struct peer *peer)
+{
+    return peer->pidfd >= 0 && !pidfd_alive(peer->pidfd);
+}
+
 void peer_release(struct peer *peer)
 {
     close_fd(peer->pidfd);

@@ -27,6 +27,8 @@ bool peer_pidfd_supported(void);
  * connection must be refused: -ESRCH (peer not visible here), or whatever getsockopt() said. A peer
  * that is gone already is no error: its start_time is 0. */
 int peer_acquire(int sock, struct peer *ret);
+/* The process has ended. Where the kernel has no pidfd of it, nobody knows, and this is false. */
+bool peer_has_ended(const struct peer *peer);
 /* Releases all of it; what is left is PEER_NULL. */
 void peer_release(struct peer *peer);
 #define PEER_NULL                                       \

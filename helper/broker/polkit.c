@@ -19,6 +19,11 @@
 #define CHECKS_PER_USER_MAX 8
 #define DIALOGS_MAX 64
 
+/* Whoever asks in the wrong moment can have as many of these as they like, and they stand beside
+ * the audit records. */
+#define COMPLAINTS_MAX 10
+#define COMPLAINTS_INTERVAL_USEC (60 * 1000 * 1000ULL)
+
 #define SYSTEM_BUS "unix:path=/run/dbus/system_bus_socket"
 
 struct polkit {
@@ -28,6 +33,8 @@ struct polkit {
     struct polkit_check *waiting; /* for the bus to be connected, or their turn; the oldest first */
     struct polkit_check *sent;    /* and not answered, also what nobody wants to know any more */
     unsigned checks_sent, dialogs_sent;
+    uint64_t complaints_since;
+    unsigned complaints;
 };
 
 struct polkit_check {
@@ -280,6 +287,23 @@ static int open_bus(struct polkit *polkit)
     return r;
 }
 
+static void complain(struct polkit *polkit, const sd_bus_error *error)
+{
+    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+
+    if (now - polkit->complaints_since >= COMPLAINTS_INTERVAL_USEC) {
+        polkit->complaints_since = now;
+        polkit->complaints = 0;
+    }
+    if (++polkit->complaints > COMPLAINTS_MAX)
+        return;
+    fprintf(stderr, SD_WARNING "polkit: no answer: %s: %s\n", error->name,
+            error->message ? error->message : "");
+    if (polkit->complaints == COMPLAINTS_MAX)
+        fprintf(stderr,
+                SD_INFO "polkit: many questions without an answer; not all of them are told\n");
+}
+
 /* When polkit goes away with a dialog open, the bus says the same as sd-bus when the time is up. */
 static enum polkit_answer read_error(const struct polkit_check *check, const sd_bus_error *error)
 {
@@ -288,8 +312,7 @@ static enum polkit_answer read_error(const struct polkit_check *check, const sd_
          sd_bus_error_has_name(error, SD_BUS_ERROR_TIMEOUT)) &&
         clock_usec(CLOCK_MONOTONIC) >= check->deadline_usec)
         return POLKIT_TIMED_OUT;
-    fprintf(stderr, SD_WARNING "polkit: no answer: %s: %s\n", error->name,
-            error->message ? error->message : "");
+    complain(check->polkit, error);
     return POLKIT_UNAVAILABLE;
 }
 
@@ -375,8 +398,8 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
         snprintf(check->dialog, sizeof(check->dialog), "sbxctl-%" PRIu64, ++polkit->dialogs);
     check->answer = POLKIT_UNAVAILABLE;
     /* polkit takes the uid as int32 and says yes to what overflows; a start time of 0 makes it skip
-     * the check. */
-    if (peer->uid > INT_MAX || peer->start_time == 0)
+     * the check, and an ended process is an error to it as if it could not answer. */
+    if (peer->uid > INT_MAX || peer->start_time == 0 || peer_has_ended(peer))
         check->answer = POLKIT_REFUSED;
     if (check->answer == POLKIT_REFUSED ||
         put_question(check, peer, action, details, n_details) < 0) {

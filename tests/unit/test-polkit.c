@@ -90,6 +90,45 @@ static void fault_58_the_question_is_about_the_caller_and_not_about_us(void **st
     assert_int_equal(status, 0);
 }
 
+static void a_process_that_has_ended_is_not_asked_about(void **state)
+{
+    struct fixture *f = *state;
+    int status;
+
+    if (geteuid() != 0 || !peer_pidfd_supported())
+        skip();
+    pid_t client = start_client(f, 65534);
+    assert_int_equal(ask(f), POLKIT_YES);
+    f->pair[0] = close_fd(f->pair[0]);
+    assert_int_equal(waitpid(client, &status, 0), client);
+    assert_int_equal(ask(f), POLKIT_REFUSED);
+    assert_int_equal(f->questions, 1);
+}
+
+/* What is not answered is told, but not without end: such lines stand beside the audit records. */
+static void complaints_have_an_end(void **state)
+{
+    struct fixture *f = *state;
+    char text[4096] = "";
+    unsigned lines = 0;
+    _cleanup_close_ int file = memfd_create("stderr", MFD_CLOEXEC);
+    _cleanup_close_ int before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+
+    assert_true(dup2(file, STDERR_FILENO) >= 0);
+    f->behaviour = ERROR;
+    for (size_t i = 0; i < 100; i++)
+        if (ask(f) != POLKIT_UNAVAILABLE)
+            break;
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    assert_int_equal(f->questions, 100);
+    assert_true(pread(file, text, sizeof(text) - 1, 0) > 0);
+    assert_non_null(strstr(text, "org.freedesktop.PolicyKit1.Error.Failed: no\n"));
+    assert_non_null(strstr(text, "not all of them are told"));
+    for (const char *p = text; (p = strchr(p, '\n')); p++)
+        lines++;
+    assert_int_equal(lines, 11);
+}
+
 static void fault_05_uids_that_are_negative_to_polkit_are_not_asked_about(void **state)
 {
     static const uid_t refused[] = { 2147483648, 4000000000, 4294967294, 4294967295 };
@@ -288,6 +327,8 @@ int main(void)
         T(fault_02_every_question_names_uid_pid_and_start_time),
         T(fault_02_a_process_without_a_known_start_is_not_asked_about),
         T(fault_58_the_question_is_about_the_caller_and_not_about_us),
+        T(a_process_that_has_ended_is_not_asked_about),
+        T(complaints_have_an_end),
         T(fault_05_uids_that_are_negative_to_polkit_are_not_asked_about),
         T(action_and_details_arrive_as_they_are),
         T(fault_07_nothing_but_a_clear_yes_is_a_yes),
