@@ -22,25 +22,27 @@ static bool is_in_desktop(void)
     return getenv("DISPLAY") || getenv("WAYLAND_DISPLAY");
 }
 
-/* In the child. The agent opens the terminal itself. Ctrl-C is for us, who end it then: by itself
- * it would make a refused dialog of a run that was given up. Other signals may be blocked here, for
- * the loop of a run. */
+/* In the child. The agent opens the terminal itself. It turns the echo off for a password, and on
+ * again when we end it; so the keys that would end or stop it before are for us alone (by itself,
+ * Ctrl-C would make a refused dialog of a run that was given up, and a stop leave the echo on). */
 static void exec_agent(int notify)
 {
     char option[32];
     int null = open("/dev/null", O_RDWR);
-    sigset_t blocked;
+    sigset_t keys;
 
-    if (null < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || fcntl(notify, F_SETFD, 0) < 0)
+    sigemptyset(&keys);
+    sigaddset(&keys, SIGINT);
+    sigaddset(&keys, SIGQUIT);
+    sigaddset(&keys, SIGTSTP);
+    if (null < 0 || sigprocmask(SIG_SETMASK, &keys, NULL) < 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || fcntl(notify, F_SETFD, 0) < 0)
         _exit(1);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
-    dup2(null,
-         STDERR_FILENO); /* what PAM's helper says of a wrong password, the dialog says, too */
+    /* What PAM's helper says of a wrong password, the dialog says, too. */
+    dup2(null, STDERR_FILENO);
     signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGINT);
-    sigprocmask(SIG_SETMASK, &blocked, NULL);
     snprintf(option, sizeof(option), "%d", notify);
     execl(AGENT_PROGRAM, "pkttyagent", "--notify-fd", option, is_in_desktop() ? "--fallback" : NULL,
           (char *)NULL);
@@ -56,6 +58,21 @@ static bool may_use_terminal(void)
     return terminal >= 0 && isatty(STDERR_FILENO) && tcgetpgrp(terminal) == getpgrp();
 }
 
+static bool get_attributes(struct termios *ret)
+{
+    _cleanup_close_ int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    return terminal >= 0 && tcgetattr(terminal, ret) >= 0;
+}
+
+/* As it was, should the agent have been killed between. */
+static void set_attributes(const struct termios *attributes)
+{
+    _cleanup_close_ int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    if (terminal >= 0 && tcgetpgrp(terminal) == getpgrp())
+        (void)tcsetattr(terminal, TCSADRAIN, attributes);
+}
+
 void agent_start(struct agent *agent)
 {
     int notify[2];
@@ -63,6 +80,7 @@ void agent_start(struct agent *agent)
     if (geteuid() == 0 || !may_use_terminal() || access(AGENT_PROGRAM, X_OK) < 0 ||
         pipe2(notify, O_CLOEXEC) < 0)
         return;
+    agent->has_attributes = get_attributes(&agent->attributes);
     agent->pid = fork();
     if (agent->pid == 0)
         exec_agent(notify[1]);
@@ -76,11 +94,15 @@ void agent_start(struct agent *agent)
 
 void agent_stop(struct agent *agent)
 {
+    int status = 0;
+
     if (agent->pid <= 0)
         return;
     kill(agent->pid, SIGTERM);
     kill(agent->pid, SIGCONT);
-    while (waitpid(agent->pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(agent->pid, &status, 0) < 0 && errno == EINTR)
         ;
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM && agent->has_attributes)
+        set_attributes(&agent->attributes);
     agent->pid = 0;
 }

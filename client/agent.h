@@ -4,10 +4,13 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <termios.h>
 
 struct agent {
     pid_t pid;       /* 0: none is running */
     bool is_the_one; /* that shows our dialogs, and not one of the desktop */
+    bool has_attributes;
+    struct termios attributes; /* of the terminal, before it */
 };
 #define AGENT_NULL \
     {              \
@@ -17,5 +20,5 @@ struct agent {
 /* Starts pkttyagent(1) for this process if there is a terminal, and waits until it has registered.
  * Without it, or where an agent of the session exists, nothing changes. */
 void agent_start(struct agent *agent);
-/* Ends it, if one was started. */
+/* Ends it, if one was started, and leaves the terminal as it was before it. */
 void agent_stop(struct agent *agent);

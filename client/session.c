@@ -25,8 +25,9 @@ struct session {
     struct pump *pump;
     bool is_started, is_answered, is_cancelled;
     bool is_asking; /* a dialog about an approval is open */
-    int lost;       /* negative errno of a connection that ended too early; 0 otherwise */
-    char *id;       /* NULL until the helper has told it */
+    void (*on_stop_key)(int);
+    int lost; /* negative errno of a connection that ended too early; 0 otherwise */
+    char *id; /* NULL until the helper has told it */
     struct progress progress;
     struct varlink_answer final;
 };
@@ -122,6 +123,17 @@ static void say_approval(json_object *parameters)
     say("%s", shown);
 }
 
+/* Ctrl-Z does nothing meanwhile: the shell and the agent would both read from the terminal, and
+ * after fg(1) the password would be seen. */
+static void note_asking(struct session *session, bool is_asking)
+{
+    if (is_asking && !session->is_asking)
+        session->on_stop_key = signal(SIGTSTP, SIG_IGN);
+    if (!is_asking && session->is_asking)
+        signal(SIGTSTP, session->on_stop_key);
+    session->is_asking = is_asking;
+}
+
 static int handle_event(struct session *session, struct varlink_answer *answer)
 {
     const char *event = json_get_string(answer->parameters, "event");
@@ -132,7 +144,7 @@ static int handle_event(struct session *session, struct varlink_answer *answer)
         if (!session->id)
             return say_failure_errno(-ENOMEM, "cannot follow the run");
     }
-    session->is_asking = event && strcmp(event, "approval") == 0;
+    note_asking(session, event && strcmp(event, "approval") == 0);
     if (session->is_asking) {
         if (!session->options->shows_dialogs)
             say_approval(answer->parameters);
