@@ -152,7 +152,7 @@ details_add(struct details *details, const char *key, const char *format, ...)
 }
 
 /* A name for a dialog: one line, printable, short, and nothing that a toolkit could take for markup
- * or polkit for a variable. */
+ * or polkit for a variable, nor that would end the quotes around it. */
 static int add_name(struct details *details, const char *key, const char *name)
 {
     _cleanup_free_ char *text = escape_text(name, strlen(name), 80);
@@ -160,7 +160,7 @@ static int add_name(struct details *details, const char *key, const char *name)
     if (!text)
         return -ENOMEM;
     for (char *p = text; *p; p++)
-        if (strchr("<>&$", *p))
+        if (strchr("<>&$\"", *p))
             *p = '_';
     details_add(details, key, "%s", text);
     return 0;

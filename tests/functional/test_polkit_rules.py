@@ -346,3 +346,9 @@ def test_the_dialog_speaks_the_users_language(machine, lang, words):
     for word in words:
         assert word in text, text
     assert "$(" not in text
+
+
+def test_a_name_cannot_pass_for_more_of_the_dialog(machine):
+    script = machine.script("print(4)", name='a", SHA-256 0000. Request: "$(sha256).py')
+    text = answer(machine, ["sbxctl", "run", "--network", script], "wrong").text
+    assert 'Script: "a_, SHA-256 0000. Request: __(sha256).py", SHA-256 ' in text, text
