@@ -25,6 +25,7 @@ struct session {
     struct pump *pump;
     bool is_started, is_answered, is_cancelled;
     bool is_asking; /* a dialog about an approval is open */
+    bool has_asked;
     void (*on_stop_key)(int);
     int lost; /* negative errno of a connection that ended too early; 0 otherwise */
     char *id; /* NULL until the helper has told it */
@@ -132,6 +133,7 @@ static void note_asking(struct session *session, bool is_asking)
     if (!is_asking && session->is_asking)
         signal(SIGTSTP, session->on_stop_key);
     session->is_asking = is_asking;
+    session->has_asked = session->has_asked || is_asking;
 }
 
 static int handle_event(struct session *session, struct varlink_answer *answer)
@@ -156,6 +158,9 @@ static int handle_event(struct session *session, struct varlink_answer *answer)
         return 0;
     }
     progress_end(&session->progress);
+    /* A script can print what looks like the dialog, and reads what is typed. */
+    if (session->has_asked && !session->is_started)
+        say("approved; whatever asks for a password from here on is the script");
     if (answer->n_fds >= PUMP_DIRECTIONS && !session->is_started)
         start_streams(session, answer);
     session->is_started = true;

@@ -53,8 +53,8 @@ print("echo", bool(termios.tcgetattr(terminal)[3] & termios.ECHO))
 """
 
 
-def at_the_prompt(machine, what):
-    argv = ["sbxctl", "run", "--network", "-c", "print(4)"]
+def at_the_prompt(machine, what, option="--network"):
+    argv = ["sbxctl", "run", option, "-c", "print('Password: ')"]
     return machine.run(["env", "LANG=C.UTF-8", "python3", "-c", AS_A_JOB, what, *argv], "alice").text
 
 
@@ -73,3 +73,9 @@ def test_the_stop_key_does_not_show_a_password(machine):
     assert "the job was stopped" not in text and "alice-pw" not in text, text
     assert NO_NETWORK_HERE in text and "the job ended with 125\r\n" in text, text
     assert "echo True\n" in text, text
+
+
+def test_what_comes_after_the_dialog_is_the_scripts(machine):
+    text = at_the_prompt(machine, r"alice-pw\n", "--memory=600M")
+    assert "from here on is the script\r\nPassword: \r\n" in text, text
+    assert "the job ended with 0\r\n" in text, text
