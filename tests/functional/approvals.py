@@ -8,11 +8,13 @@ import uuid
 
 import pytest
 
-RULES = "/etc/polkit-1/rules.d/10-test.rules"
+RULES = "/etc/polkit-1/rules.d"
+EXAMPLES = "/usr/share/sbxctl/polkit"
 MORE_MEMORY = ["--memory", "1G"]
 SEVERAL = ["--memory", "1G", "--network"]
 NO, YES = "polkit.Result.NO", "polkit.Result.YES"
 AUTH_SELF, AUTH_ADMIN = "polkit.Result.AUTH_SELF", "polkit.Result.AUTH_ADMIN"
+NOT_HANDLED = "polkit.Result.NOT_HANDLED"
 HELPER = "_SYSTEMD_UNIT=sbxctl-helper.service"
 
 
@@ -25,27 +27,29 @@ def restart_polkit(machine):
     machine.run(["systemctl", "restart", "polkit.service"], check=True)
 
 
-def set_rules(machine, **results):
+def set_rules(machine, text="", example=None, **results):
     """A rule for each action (its name's last part, with _ for -): a result, or a JavaScript expression
-    of `action` and `subject`."""
+    of `action` and `subject`. Before them `text`, and an example of ours as the man page says it."""
     lines = "".join(
         f'if (action.id == "io.sbxctl.{name.replace("_", "-")}") return {result};\n'
         for name, result in results.items()
     )
-    text = f"polkit.addRule(function (action, subject) {{\n{lines}}});\n"
-    machine.write(RULES, text.encode())
+    text += f"polkit.addRule(function (action, subject) {{\n{lines}}});\n"
+    machine.write(f"{RULES}/10-test.rules", text.encode())
+    if example:
+        machine.run(["cp", f"{EXAMPLES}/{example}", RULES], check=True)
     restart_polkit(machine)
 
 
 def remove_rules(machine):
-    machine.run(["rm", "-f", RULES], check=True)
+    machine.run(["sh", "-c", f"rm -f {RULES}/10-test.rules {RULES}/50-sbxctl-*.rules"], check=True)
     restart_polkit(machine)
 
 
 @contextlib.contextmanager
-def rules(machine, **results):
-    set_rules(machine, **results)
+def rules(machine, *text, **results):
     try:
+        set_rules(machine, *text, **results)
         yield
     finally:
         remove_rules(machine)

@@ -114,9 +114,9 @@ class Terminal(Conversation):
         return self
 
 
-def answer(machine, argv, password, user="alice"):
+def answer(machine, argv, password, **environment):
     """Runs a program to its end that opens one dialog. Returns the dialog and the ended terminal."""
-    with Terminal(machine, argv, user) as terminal:
+    with Terminal(machine, argv, **environment) as terminal:
         shown = terminal.dialog()
         terminal.type(password + "\n")
         return shown, terminal.end()

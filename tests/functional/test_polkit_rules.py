@@ -1,72 +1,17 @@
 """Rules of administrators: the examples do what they say, and ours keeps a combined dialog as strict
 as its parts. All of them are loaded by the real polkitd."""
 
-import json
-
 import pytest
 
-from dialogs import answer
+from approvals import NO, NOT_HANDLED, SEVERAL, dry_run, rules
+from terminal import Terminal, answer
 
 NETWORK, RESOURCES, CLOUD = (f"io.sbxctl.run-{name}" for name in ("network", "resources", "cloud"))
 NO_NETWORK_HERE = "cannot give a sandbox access to the network"
-RULES = "/etc/polkit-1/rules.d"
-MARKED = "io.sbxctl.manage"
-
-
-def rule(condition, result):
-    return f"polkit.addRule(function (action, subject) {{ if ({condition}) {result}; }});\n"
-
-
-def about(action, more="true"):
-    return f'action.id == "{action}" && {more}'
-
-
-class Rules:
-    """Rule files of this machine's administrator, by their names."""
-
-    def __init__(self, machine):
-        self.machine = machine
-        self.paths = set()
-        self.marker = None
-
-    def add(self, name, text):
-        self.paths.add(f"{RULES}/{name}")
-        self.machine.write(f"{RULES}/{name}", text.encode())
-        self.wait_until_loaded()
-
-    def add_example(self, name):
-        """As the man page says it."""
-        path = f"{RULES}/{name}"
-        self.paths.add(path)
-        self.machine.run(["cp", f"/usr/share/sbxctl/polkit/{name}", path], check=True)
-        self.wait_until_loaded()
-
-    def wait_until_loaded(self):
-        """polkitd loads all files again at each change. This one is the last change, and gives an
-        answer that it did not give before, about an action that nothing else here is about."""
-        self.marker = "NO" if self.marker == "YES" else "YES"
-        path = f"{RULES}/99-test-marker.rules"
-        self.paths.add(path)
-        self.machine.write(path, rule(about(MARKED), f"return polkit.Result.{self.marker}").encode())
-        check = ["sh", "-c", f"exec pkcheck --action-id {MARKED} --process $$"]
-        status = {"YES": 0, "NO": 1}[self.marker]
-        self.machine.wait_for(
-            lambda: self.machine.run(check, "alice").status == status, 10, "the rules to be loaded"
-        )
-
-    def remove(self):
-        """Also what a rule file has changed in the JavaScript that all share: so polkitd starts
-        again, as often as there are tests."""
-        self.machine.run(["rm", "-f", *self.paths], check=True)
-        self.machine.run(["systemctl", "reset-failed", "polkit"])
-        self.machine.run(["systemctl", "restart", "polkit"], check=True)
-
-
-@pytest.fixture
-def rules(machine):
-    rules = Rules(machine)
-    yield rules
-    rules.remove()
+ML, CLOUD_ADMIN, NIGHT = (f"50-sbxctl-{name}.rules" for name in ("ml-network", "cloud-admin", "night"))
+THROWS = '(function () { throw new Error("broken"); })()'
+# Whether polkit is asked within the combined dialog.
+COMBINED = 'action.lookup("actions").indexOf(" ") > 0'
 
 
 @pytest.fixture
@@ -108,8 +53,7 @@ def cloud_engine(machine):
 
 def approvals(machine, args, user="alice"):
     """What polkit says now to each action that the run needs."""
-    planned = machine.sbxctl(["run", "--dry-run", "--json", *args, "-c", "print(4)"], user)
-    return json.loads(planned.stdout)["approvals"]
+    return dry_run(machine, *args, user=user)["approvals"]
 
 
 def run(machine, args, user="alice"):
@@ -123,21 +67,37 @@ def decision(machine, user):
                            "MESSAGE_ID=7c9922b19e4245d8a32d5f8b3a00d2f0")[-1]
 
 
-def run_at_terminal(machine, args, password, lang="C.UTF-8"):
-    return answer(machine, ["sbxctl", "run", *args, "-c", "print(4)"], password, lang=lang)
+def run_at_terminal(machine, args, password, **environment):
+    """The dialog, and the ended terminal."""
+    return answer(machine, ["sbxctl", "run", *args, "-c", "print(4)"], password, **environment)
+
+
+def is_denied_without_a_dialog(machine, args):
+    with Terminal(machine, ["sbxctl", "run", *args, "-c", "print(4)"]) as terminal:
+        assert terminal.end().status == 126 and "AUTHENTICATING" not in terminal.screen, terminal
+
+
+def only_an_administrator_lets_it_run(machine, args, action="run-elevated"):
+    """bob is the administrator."""
+    dialog, refused = run_at_terminal(machine, args, "alice-pw")
+    assert (dialog.action, dialog.identity) == (f"io.sbxctl.{action}", "bob")
+    assert refused.status == 126, refused
+    assert decision(machine, "alice")["SBXCTL_DECISION"] == "refused"
+    assert run_at_terminal(machine, args, "bob-pw")[1].status == 125
+    assert decision(machine, "alice")["SBXCTL_DECISION"] == "allowed"
 
 
 # ---- the examples
 
 
-def test_members_of_ml_get_the_network_with_up_to_1_gib_without_being_asked(machine, rules, bob_in):
+def test_members_of_ml_get_the_network_with_up_to_1_gib_without_being_asked(machine, bob_in):
     bob_in("ml")
     assert approvals(machine, ["--network"], "bob")[NETWORK] == "challenge"
-    rules.add_example("50-sbxctl-ml-network.rules")
-    assert approvals(machine, ["--network"], "bob")[NETWORK] == "yes"
-    small = approvals(machine, ["--network", "--memory", "1G"], "bob")
-    assert small[NETWORK] == small[RESOURCES] == "yes"
-    allowed = run(machine, ["--network", "--memory", "1G"], "bob")
+    with rules(machine, example=ML):
+        assert approvals(machine, ["--network"], "bob")[NETWORK] == "yes"
+        small = approvals(machine, SEVERAL, "bob")
+        assert small[NETWORK] == small[RESOURCES] == "yes"
+        allowed = run(machine, SEVERAL, "bob")
     assert allowed.status == 125 and NO_NETWORK_HERE in allowed.errors
     assert decision(machine, "bob")["SBXCTL_DECISION"] == "allowed"
 
@@ -151,105 +111,87 @@ def test_members_of_ml_get_the_network_with_up_to_1_gib_without_being_asked(mach
         (["--memory", "1G"], {RESOURCES}),
     ],
 )
-def test_members_of_ml_are_asked_for_more(machine, rules, bob_in, args, asked):
+def test_members_of_ml_are_asked_for_more(machine, bob_in, args, asked):
     bob_in("ml")
-    rules.add_example("50-sbxctl-ml-network.rules")
-    answers = approvals(machine, args, "bob")
-    assert {action for action, said in answers.items() if said == "challenge"} == asked
-    assert run(machine, args, "bob").status == 126
+    with rules(machine, example=ML):
+        answers = approvals(machine, args, "bob")
+        assert {action for action, said in answers.items() if said == "challenge"} == asked
+        assert run(machine, args, "bob").status == 126
     entry = decision(machine, "bob")
     assert entry["SBXCTL_DECISION"] == "no-agent"
     action = entry["SBXCTL_ACTION"]
     assert asked <= set([action] if isinstance(action, str) else action)
 
 
-def test_others_than_members_of_ml_are_asked(machine, rules, bob_in):
+def test_others_than_members_of_ml_are_asked(machine, bob_in):
     bob_in("ml")
-    rules.add_example("50-sbxctl-ml-network.rules")
-    assert approvals(machine, ["--network"], "alice")[NETWORK] == "challenge"
-    assert run(machine, ["--network"], "alice").status == 126
-    assert decision(machine, "alice")["SBXCTL_DECISION"] == "no-agent"
-    policy = machine.sbxctl(["policy"], "alice").text
-    assert "needs your password (io.sbxctl.run-network)" in policy
-    assert "no approval needed (io.sbxctl.run-network)" in machine.sbxctl(["policy"], "bob").text
+    with rules(machine, example=ML):
+        assert approvals(machine, ["--network"], "alice")[NETWORK] == "challenge"
+        assert run(machine, ["--network"], "alice").status == 126
+        assert decision(machine, "alice")["SBXCTL_DECISION"] == "no-agent"
+        policy = machine.sbxctl(["policy"], "alice").text
+        assert "needs your password (io.sbxctl.run-network)" in policy
+        assert "no approval needed (io.sbxctl.run-network)" in machine.sbxctl(["policy"], "bob").text
 
 
 @pytest.mark.parametrize("more, action", [([], "run-cloud"), (["--memory", "1G"], "run-elevated")])
 def test_with_cloud_admin_the_users_own_password_sends_nothing_to_the_cloud(
-    machine, rules, bob_in, cloud_engine, more, action
+    machine, bob_in, cloud_engine, more, action
 ):
     args = ["--engine", "e2b", *more]
     assert approvals(machine, args)[CLOUD] == "challenge"
-    own = run_at_terminal(machine, args, "alice-pw")
-    assert "Authenticating as: alice" in own.text and own.status == 125, own
-
+    dialog, own = run_at_terminal(machine, args, "alice-pw")
+    assert dialog.identity == "alice" and own.status == 125, own
     bob_in("sudo")
-    rules.add_example("50-sbxctl-cloud-admin.rules")
-    refused = run_at_terminal(machine, args, "alice-pw")
-    assert f"io.sbxctl.{action} " in refused.text and "Authenticating as: bob" in refused.text
-    assert refused.status == 126, refused
-    assert decision(machine, "alice")["SBXCTL_DECISION"] == "refused"
-    by_administrator = run_at_terminal(machine, args, "bob-pw")
-    assert by_administrator.status == 125, by_administrator
-    assert decision(machine, "alice")["SBXCTL_DECISION"] == "allowed"
+    with rules(machine, example=CLOUD_ADMIN):
+        only_an_administrator_lets_it_run(machine, args, action)
 
 
 def at_hour(hour):
-    """The clock of the rules. What a file changes in the shared JavaScript stays changed."""
+    """The clock of the rules."""
     return f"Date.prototype.getHours = function () {{ return {hour}; }};\n"
 
 
 @pytest.mark.parametrize("hour, may_run", [(21, True), (22, False), (5, False), (6, True)])
-def test_at_night_nobody_runs_anything(machine, rules, hour, may_run):
-    rules.add("00-test-clock.rules", at_hour(hour))
-    rules.add_example("50-sbxctl-night.rules")
-    for user in ("alice", "bob"):
-        result = run(machine, [], user)
-        if may_run:
-            assert result.text == "4\n", result
-        else:
-            assert result.status == 126 and result.text == "", result
-            assert decision(machine, user)["SBXCTL_DECISION"] == "denied"
-    assert approvals(machine, ["--network"])[NETWORK] == ("challenge" if may_run else "no")
+def test_at_night_nobody_runs_anything(machine, hour, may_run):
+    with rules(machine, at_hour(hour), example=NIGHT):
+        for user in ("alice", "bob"):
+            result = run(machine, [], user)
+            if may_run:
+                assert result.text == "4\n", result
+            else:
+                assert result.status == 126 and result.text == "", result
+                assert decision(machine, user)["SBXCTL_DECISION"] == "denied"
+        assert approvals(machine, ["--network"])[NETWORK] == ("challenge" if may_run else "no")
 
 
 # ---- the combined dialog
 
-# Above the defaults twice.
-TWO = ["--network", "--memory", "1G"]
-
 
 def test_a_combined_dialog_is_passed_with_the_own_password(machine):
-    passed = run_at_terminal(machine, TWO, "alice-pw")
-    assert "io.sbxctl.run-elevated " in passed.text and "Authenticating as: alice" in passed.text
-    assert passed.status == 125 and NO_NETWORK_HERE in passed.text, passed
-    wrong = run_at_terminal(machine, TWO, "bob-pw")
-    assert wrong.status == 126, wrong
+    dialog, passed = run_at_terminal(machine, SEVERAL, "alice-pw")
+    assert (dialog.action, dialog.identity) == ("io.sbxctl.run-elevated", "alice")
+    assert passed.status == 125 and NO_NETWORK_HERE in passed.screen, passed
+    assert run_at_terminal(machine, SEVERAL, "bob-pw")[1].status == 126
 
 
 @pytest.mark.parametrize("result", ["AUTH_ADMIN", "AUTH_ADMIN_KEEP"])
-def test_a_part_for_an_administrator_makes_the_combined_dialog_one(machine, rules, bob_in, result):
+def test_a_part_for_an_administrator_makes_the_combined_dialog_one(machine, bob_in, result):
     bob_in("sudo")
-    rules.add("50-test.rules", rule(about(RESOURCES), f"return polkit.Result.{result}"))
-    refused = run_at_terminal(machine, TWO, "alice-pw")
-    assert "io.sbxctl.run-elevated " in refused.text and "Authenticating as: bob" in refused.text
-    assert refused.status == 126, refused
-    assert run_at_terminal(machine, TWO, "bob-pw").status == 125
+    with rules(machine, run_resources=f"polkit.Result.{result}"):
+        only_an_administrator_lets_it_run(machine, SEVERAL)
 
 
-@pytest.mark.parametrize("failure", ['throw new Error("broken")', "missing.name()"])
-def test_a_rule_that_fails_for_a_part_denies_without_a_dialog(machine, rules, failure):
-    rules.add("50-test.rules", rule(about(NETWORK), failure))
-    denied = run_at_terminal(machine, TWO, "alice-pw")
-    assert denied.status == 126 and "AUTHENTICATING" not in denied.text, denied
+@pytest.mark.parametrize("failure", [THROWS, "missing.name()"])
+def test_a_rule_that_fails_for_a_part_denies_without_a_dialog(machine, failure):
+    with rules(machine, run_network=failure):
+        is_denied_without_a_dialog(machine, SEVERAL)
     assert decision(machine, "alice")["SBXCTL_DECISION"] == "denied"
 
 
-def test_a_no_that_comes_only_within_the_combined_dialog_denies(machine, rules):
-    several = 'action.lookup("actions").indexOf(" ") > 0'
-    rules.add("50-test.rules", rule(about(NETWORK, several), "return polkit.Result.NO"))
-    denied = run_at_terminal(machine, TWO, "alice-pw")
-    assert denied.status == 126 and "AUTHENTICATING" not in denied.text, denied
+def test_a_no_that_comes_only_within_the_combined_dialog_denies(machine):
+    with rules(machine, run_network=f"{COMBINED} ? {NO} : {NOT_HANDLED}"):
+        is_denied_without_a_dialog(machine, SEVERAL)
 
 
 # What our rule finds as polkit._runRules, while polkitd itself finds the real one.
@@ -275,29 +217,22 @@ RUN_RULES = """
 @pytest.mark.parametrize(
     "found", ["undefined", '"text"', 'function () { throw new Error("other arguments"); }']
 )
-def test_where_polkit_lacks_its_function_an_administrator_decides(machine, rules, bob_in, found):
+def test_where_polkit_lacks_its_function_an_administrator_decides(machine, bob_in, found):
     bob_in("sudo")
-    rules.add("50-test.rules", RUN_RULES % found)
-    refused = run_at_terminal(machine, TWO, "alice-pw")
-    assert "io.sbxctl.run-elevated " in refused.text and "Authenticating as: bob" in refused.text
-    assert refused.status == 126, refused
-    assert run_at_terminal(machine, TWO, "bob-pw").status == 125
-    assert "Authenticating as: alice" in run_at_terminal(machine, ["--network"], "alice-pw").text
+    with rules(machine, RUN_RULES % found):
+        only_an_administrator_lets_it_run(machine, SEVERAL)
+        assert run_at_terminal(machine, ["--network"], "alice-pw")[0].identity == "alice"
 
 
-def test_a_rule_that_fails_within_the_combined_dialog_leaves_it_to_an_administrator(
-    machine, rules, bob_in
-):
+def test_a_rule_that_fails_within_the_combined_dialog_leaves_it_to_an_administrator(machine, bob_in):
     bob_in("sudo")
-    several = 'action.lookup("actions").indexOf(" ") > 0'
-    rules.add("50-test.rules", rule(about(NETWORK, several), 'throw new Error("broken")'))
-    refused = run_at_terminal(machine, TWO, "alice-pw")
-    assert "Authenticating as: bob" in refused.text and refused.status == 126, refused
+    with rules(machine, run_network=f"{COMBINED} ? {THROWS} : {NOT_HANDLED}"):
+        dialog, refused = run_at_terminal(machine, SEVERAL, "alice-pw")
+    assert dialog.identity == "bob" and refused.status == 126, refused
 
 
 @pytest.mark.parametrize("action", ["run-elevated", "run-elevated-admin"])
-def test_a_no_to_a_part_is_a_no_to_either_combined_action(machine, rules, action):
-    rules.add("50-test.rules", rule(about(NETWORK), "return polkit.Result.NO"))
+def test_a_no_to_a_part_is_a_no_to_either_combined_action(machine, action):
     process = machine.popen(["sleep", "60"], "alice")
 
     def status(*parts):
@@ -306,8 +241,9 @@ def test_a_no_to_a_part_is_a_no_to_either_combined_action(machine, rules, action
 
     try:
         needs_password, no = 2, 1
-        assert status(RESOURCES, CLOUD) == needs_password
-        assert status(RESOURCES, NETWORK) == status(NETWORK, CLOUD) == no
+        with rules(machine, run_network=NO):
+            assert status(RESOURCES, CLOUD) == needs_password
+            assert status(RESOURCES, NETWORK) == status(NETWORK, CLOUD) == no
     finally:
         process.signal("KILL")
         process.finish()
@@ -342,13 +278,13 @@ def test_each_action_is_registered_with_its_default(machine, action, default):
     ],
 )
 def test_the_dialog_speaks_the_users_language(machine, lang, words):
-    text = run_at_terminal(machine, ["--network"], "wrong", lang).text
+    dialog, ended = run_at_terminal(machine, ["--network"], "wrong", LANG=lang)
     for word in words:
-        assert word in text, text
-    assert "$(" not in text
+        assert word in dialog.message, ended
+    assert "$(" not in ended.screen
 
 
 def test_a_name_cannot_pass_for_more_of_the_dialog(machine):
     script = machine.script("print(4)", name='a", SHA-256 0000. Request: "$(sha256).py')
-    text = answer(machine, ["sbxctl", "run", "--network", script], "wrong").text
-    assert 'Script: "a_, SHA-256 0000. Request: __(sha256).py", SHA-256 ' in text, text
+    dialog, _ = answer(machine, ["sbxctl", "run", "--network", script], "wrong")
+    assert 'Script: "a_, SHA-256 0000. Request: __(sha256).py", SHA-256 ' in dialog.message

@@ -2,6 +2,8 @@
 
 import json
 
+from approvals import NOT_HANDLED, YES, dry_run, rules
+
 # Calls the method sys.argv[1] with its parameters and with descriptors of those kinds.
 CLIENT = """
 from varlink_client import *
@@ -185,20 +187,10 @@ def test_case_23_read_follows_no_link_that_its_caller_planted(machine):
 
 
 def test_an_administrators_yes_lets_a_run_have_more_and_the_dry_run_says_so(machine):
-    rule = b'polkit.addRule(function(a, s) { if (a.id == "io.sbxctl.run-resources" && a.lookup("memory") == "1073741824") return "yes"; });\n'
-    machine.write("/etc/polkit-1/rules.d/10-test.rules", rule)
-    try:
-        def result():
-            done = machine.sbxctl(["run", "--memory", "1G", "-c", "print(4)"])
-            return done if done.status == 0 else None
-        assert machine.wait_for(result, 10, "the rule to be read").text == "4\n"
+    rule = f'action.lookup("memory") == "1073741824" ? {YES} : {NOT_HANDLED}'
+    with rules(machine, run_resources=rule):
+        assert machine.sbxctl(["run", "--memory", "1G", "-c", "print(4)"]).text == "4\n"
         assert machine.sbxctl(["run", "--memory", "1025M", "-c", "print(4)"]).status == 126
         for memory, word in (("1G", "yes"), ("1025M", "challenge")):
-            dry = machine.sbxctl(["run", "--dry-run", "--json", "--memory", memory, "-c", "1"])
-            assert json.loads(dry.stdout)["approvals"]["io.sbxctl.run-resources"] == word
-    finally:
-        machine.run(["rm", "/etc/polkit-1/rules.d/10-test.rules"], check=True)
-        machine.wait_for(
-            lambda: machine.sbxctl(["run", "--memory", "1G", "-c", "1"]).status == 126, 10,
-            "the rule to go",
-        )
+            assert dry_run(machine, "--memory", memory)["approvals"]["io.sbxctl.run-resources"] == word
+    assert machine.sbxctl(["run", "--memory", "1G", "-c", "1"]).status == 126
