@@ -11,6 +11,7 @@
 #include "clock.h"
 
 #define QUANTITY_MAX ((uint64_t)INT64_MAX)
+#define MIB (UINT64_C(1) << 20)
 #define USEC_PER_MSEC UINT64_C(1000)
 #define USEC_PER_MINUTE (60 * USEC_PER_SEC)
 #define USEC_PER_HOUR (60 * USEC_PER_MINUTE)
@@ -175,6 +176,12 @@ const char *format_bytes(uint64_t bytes, char buffer[QUANTITY_TEXT])
     while (unit + 1 < ELEMENTS(units) && bytes / size >= 1024) {
         size *= 1024;
         unit++;
+    }
+    /* Nobody is to approve 1500 MiB as 1.5 GiB; with one decimal only halves are exact. Not below
+     * a GiB: what was measured would show all its digits. */
+    if (size > MIB && bytes % (size / 2) != 0 && bytes % (size / 1024) == 0) {
+        size /= 1024;
+        unit--;
     }
     whole = bytes / size;
     tenths = (bytes % size * 10 + size / 2) / size;

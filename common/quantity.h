@@ -17,7 +17,8 @@ int parse_cpus(const char *text, uint64_t *ret_percent);
 /* A plain decimal number. */
 int parse_number(const char *text, uint64_t *ret);
 
-/* "512 MiB", "1.5 GiB", "17 B"; "60 s", "1 min 30 s", "0.25 s": for people. @buffer holds
+/* "512 MiB", "1.5 GiB", "1500 MiB", "17 B"; "60 s", "1 min 30 s", "0.25 s": for people. Rounded to
+ * a decimal; from a GiB on in the next smaller unit if only that is exact. @buffer holds
  * QUANTITY_TEXT bytes and is returned. */
 #define QUANTITY_TEXT 48
 const char *format_bytes(uint64_t bytes, char buffer[QUANTITY_TEXT]);

@@ -143,7 +143,21 @@ static void bytes_are_shown_with_one_decimal_at_most(void **state)
     assert_string_equal(format_bytes(512 << 20, b), "512 MiB");
     assert_string_equal(format_bytes(UINT64_C(3) << 29, b), "1.5 GiB");
     assert_string_equal(format_bytes((1 << 20) - 1, b), "1 MiB");
+    assert_string_equal(format_bytes((1 << 20) + (100 << 10), b), "1.1 MiB");
+    assert_string_equal(format_bytes((UINT64_C(1500) << 20) + 4096, b), "1.5 GiB");
     assert_string_equal(format_bytes(UINT64_MAX, b), "16 EiB");
+}
+
+static void whole_mebibytes_are_not_rounded(void **state)
+{
+    char b[QUANTITY_TEXT];
+
+    assert_string_equal(format_bytes(UINT64_C(1500) << 20, b), "1500 MiB");
+    assert_string_equal(format_bytes(UINT64_C(1025) << 20, b), "1025 MiB");
+    assert_string_equal(format_bytes(UINT64_C(2560) << 20, b), "2.5 GiB");
+    assert_string_equal(format_bytes(UINT64_C(1048575) << 20, b), "1048575 MiB");
+    assert_string_equal(format_bytes(UINT64_C(1025) << 30, b), "1025 GiB");
+    assert_string_equal(format_bytes((UINT64_C(1) << 40) + (1 << 20), b), "1 TiB");
 }
 
 static void times_are_shown_in_two_units_at_most(void **state)
@@ -171,6 +185,7 @@ int main(void)
         cmocka_unit_test(cpus_are_a_decimal_or_a_percentage),
         cmocka_unit_test(fault_43_odd_looking_numbers_are_refused),
         cmocka_unit_test(bytes_are_shown_with_one_decimal_at_most),
+        cmocka_unit_test(whole_mebibytes_are_not_rounded),
         cmocka_unit_test(times_are_shown_in_two_units_at_most),
     };
 
