@@ -1,16 +1,16 @@
 """A connection of a plain varlink client to the helper that stays open, with whatever is sent on it."""
 
 import base64
-import json
 
 from conversation import Conversation
+from varlink_client import message
 
 # Commands: {"send": base64, "fds": number of memfds}, {"hang_up": true}. Events: {"pid": …}, {"answer": {…}},
 # {"closed": true}.
 PROGRAM = r"""
-import array, base64, json, os, select, socket, sys
-link = socket.socket(socket.AF_UNIX)
-link.connect("/run/sbxctl/io.sbxctl.Sandbox")
+import base64, select
+from varlink_client import *
+link = connect()
 def tell(**event):
     print(json.dumps(event), flush=True)
 tell(pid=os.getpid())
@@ -25,9 +25,9 @@ while 0 in watched:
         if not data:
             watched.remove(link.fileno())
             tell(closed=True)
-        *messages, received = (received + data).split(b"\0")
-        for message in messages:
-            tell(answer=json.loads(message))
+        *answers, received = (received + data).split(b"\0")
+        for text in answers:
+            tell(answer=json.loads(text))
     if 0 in ready:
         commands += (data := os.read(0, 1 << 20))
         if not data:
@@ -39,12 +39,8 @@ while 0 in watched:
                 link.close()
                 continue
             fds = [os.memfd_create("extra") for _ in range(command["fds"])]
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
             try:
-                data = base64.b64decode(command["send"])
-                while data:
-                    data = data[link.sendmsg([data], rights):]
-                    rights = []
+                send_fds(link, base64.b64decode(command["send"]), fds)
             except ConnectionError:
                 pass
             for fd in fds:
@@ -73,8 +69,7 @@ class Connection(Conversation):
         self.command(send=base64.b64encode(data).decode(), fds=fds)
 
     def begin(self, method, parameters, **flags):
-        message = {"method": f"io.sbxctl.Sandbox.{method}", "parameters": parameters, **flags}
-        self.send(json.dumps(message).encode() + b"\0")
+        self.send(message(method, **flags, **parameters))
 
     def next(self, timeout=30):
         """The next answer that was not looked at yet."""

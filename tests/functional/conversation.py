@@ -19,7 +19,7 @@ class Conversation:
 
     def __init__(self, machine, program, argument, user, session=False):
         """With `session` in a session of logind as ssh makes one: without a seat."""
-        command = ["python3", "-c", program, json.dumps(argument)]
+        command = machine.python(program, json.dumps(argument))
         self.machine = machine
         self._buffer = b""
         self._popen = machine.popen(*(in_session(command, user) if session else (command, user))).popen

@@ -10,6 +10,7 @@ from approvals import MORE_MEMORY, Script, allowed, dry_run
 from connection import PROGRAM as CONNECTION
 from connection import Connection
 from terminal import Terminal
+from varlink_client import message
 
 CALL = {"script": "print(4)\n", "language": "python", "allowInteractiveAuthentication": True}
 
@@ -18,7 +19,7 @@ class AgentConnection(Connection):
     """A connection whose process has an agent."""
 
     def __init__(self, machine, user="alice"):
-        self._agent = Agent(machine, ["python3", "-c", CONNECTION, "null"], user)
+        self._agent = Agent(machine, machine.python(CONNECTION, "null"), user)
         self.machine = machine
         self.answers, self.closed, self.pid = [], False, None
         self._read = self._taken = 0
@@ -107,7 +108,7 @@ def test_fault_22_nothing_sent_while_the_dialog_is_open_changes_the_run(machine)
         shown = connection.agent.dialog()["message"]
         # On the same connection: whole calls, with descriptors, and half of one.
         connection.begin("Run", other)
-        connection.send(json.dumps({"method": "io.sbxctl.Sandbox.List"}).encode() + b"\0", fds=20)
+        connection.send(message("List"), fds=20)
         connection.send(b'{"method":"io.sbxctl.Sandbox.Run","parameters":{"memoryBytes":')
         # On another one: of the same user, while it is their turn to answer the dialog.
         assert second.run(**{**other, "allowInteractiveAuthentication": True})["error"].endswith("Busy")

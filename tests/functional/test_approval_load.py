@@ -12,18 +12,14 @@ from approvals import MORE_MEMORY, Script
 # Makes argv[1] connections, each with a call that is given up at another moment, and tells the
 # longest time that connecting and calling took.
 CYCLES = """
-import json, socket, sys, time
-request = {"method": "io.sbxctl.Sandbox.Run", "parameters": {
-    "script": "print(4)", "language": "python", "memoryBytes": 1 << 30,
-    "allowInteractiveAuthentication": True}}
-policy = {"method": "io.sbxctl.Sandbox.GetPolicy"}
-calls = [json.dumps(call).encode() + bytes(1) for call in (request, policy)]
+import sys, time
+from varlink_client import *
+calls = [message("Run", script="print(4)", language="python", memoryBytes=1 << 30,
+                 allowInteractiveAuthentication=True), message("GetPolicy")]
 worst = 0
 for i in range(int(sys.argv[1])):
     began = time.monotonic()
-    link = socket.socket(socket.AF_UNIX)
-    link.settimeout(20)
-    link.connect("/run/sbxctl/io.sbxctl.Sandbox")
+    link = connect()
     link.sendall(calls[i % 2])
     if i % 7 == 0:
         time.sleep(i % 5 / 1000)
@@ -35,18 +31,15 @@ print(worst)
 """
 # The same with a dialog open each time; argv[1] programs, as the agent's only child.
 DIALOGS = """
-import json, socket, sys
-request = {"method": "io.sbxctl.Sandbox.Run", "more": True, "parameters": {
-    "script": "print(4)", "language": "python", "memoryBytes": 1 << 30,
-    "allowInteractiveAuthentication": True}}
+import sys
+from varlink_client import *
+request = message("Run", more=True, script="print(4)", language="python", memoryBytes=1 << 30,
+                  allowInteractiveAuthentication=True)
 opened = 0
 for i in range(int(sys.argv[1])):
-    link = socket.socket(socket.AF_UNIX)
-    link.settimeout(20)
-    link.connect("/run/sbxctl/io.sbxctl.Sandbox")
-    link.sendall(json.dumps(request).encode() + bytes(1))
-    answer = json.loads(link.recv(65536).split(bytes(1))[0])
-    opened += answer.get("parameters", {}).get("event") == "approval"
+    link = connect()
+    link.sendall(request)
+    opened += answer(link).get("parameters", {}).get("event") == "approval"
     link.close()
 print(opened, flush=True)
 """
@@ -87,14 +80,14 @@ def holds(machine, before, growth_kib):
 def abort(machine, cycles, dialogs, growth_kib):
     """Aborted calls without an agent and with one, while bob goes on with his work."""
     # What is grown once stays: the same in small comes first.
-    machine.run(["python3", "-c", CYCLES, "300"], "alice", check=True, timeout=120)
-    with Agent(machine, ["python3", "-c", DIALOGS, "20"]) as agent:
+    machine.run(machine.python(CYCLES, 300), "alice", check=True, timeout=120)
+    with Agent(machine, machine.python(DIALOGS, 20)) as agent:
         agent.end(120)
     machine.sbxctl(["run", "-c", "print(4)"], user="bob")
     before = measure_all(machine)
     bob = machine.popen(["sh", "-c", BOBS], user="bob")
-    machine.run(["python3", "-c", CYCLES, str(cycles)], "alice", check=True, timeout=1200)
-    with Agent(machine, ["python3", "-c", DIALOGS, str(dialogs)]) as agent:
+    machine.run(machine.python(CYCLES, cycles), "alice", check=True, timeout=1200)
+    with Agent(machine, machine.python(DIALOGS, dialogs)) as agent:
         agent.end(1200)
         opened = int(agent.output)
         agent.wait(lambda: len(agent.closed) == len(agent.asked), 30, "every dialog to be closed")
@@ -123,7 +116,7 @@ def test_bob_waits_for_no_dialog_of_alices(machine):
     with Agent(machine, Script(machine).run(*MORE_MEMORY)) as agent:
         agent.dialog()
         began = time.monotonic()
-        done = machine.run(["python3", "-c", CYCLES, "50"], "bob", check=True)
+        done = machine.run(machine.python(CYCLES, 50), "bob", check=True)
         assert float(done.stdout) < 5, done
         plan = machine.sbxctl(["run", "--dry-run", "--json", *MORE_MEMORY, "-c", "1"], user="bob")
         assert json.loads(plan.stdout)["approvals"]["io.sbxctl.run-resources"] == "challenge"

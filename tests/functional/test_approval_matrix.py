@@ -9,6 +9,7 @@ import pytest
 from approvals import every_refusal_is_recorded
 from approvals import HELPER, NO, Script, rules, user
 from connection import Connection
+from varlink_client import message
 from varlink_idl import Interface
 
 SANDBOX = "io.sbxctl.Sandbox"
@@ -75,9 +76,9 @@ def by_sbxctl(machine, caller, risk, script):
 def by_varlink(machine, caller, risk, script, content, **flags):
     prefix, as_user = command_as(caller)
     parameters = {"language": "python", "scriptName": script.name, **RISKS[risk], **content}
-    request = {"method": f"{SANDBOX}.Run", "parameters": parameters, **flags}
     fd = script.text if "scriptFd" in content else ""
-    done = machine.run([*prefix, "python3", "-c", CALL, json.dumps(request), fd], as_user, check=True)
+    request = message("Run", **flags, **parameters)
+    done = machine.run([*prefix, *machine.python(CALL, fd)], as_user, request, check=True)
     return name_of(json.loads(done.stdout).get("error"))
 
 
@@ -96,25 +97,15 @@ def with_more(machine, caller, risk, script):
 
 WAYS = (by_sbxctl, by_text, by_descriptor, with_more)
 
-# A sealed memfd for the script if there is one; prints the last answer.
+# Sends its input, with a sealed memfd for the script if there is one; prints the last answer.
 CALL = """
-import array, fcntl, json, os, socket, sys
-link = socket.socket(socket.AF_UNIX)
-link.connect("/run/sbxctl/io.sbxctl.Sandbox")
-rights = []
-if sys.argv[2]:
-    fd = os.memfd_create("script", os.MFD_ALLOW_SEALING)
-    os.write(fd, sys.argv[2].encode())
-    fcntl.fcntl(fd, 1033, 1 | 2 | 4 | 8)  # F_ADD_SEALS: seal, shrink, grow, write
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
-link.sendmsg([sys.argv[1].encode() + bytes(1)], rights)
-buffer = b""
-while data := link.recv(65536):
-    buffer += data
-    messages = [json.loads(message) for message in buffer.split(bytes(1))[:-1]]
-    if messages and buffer.endswith(bytes(1)) and not messages[-1].get("continues"):
-        print(json.dumps(messages[-1]))
-        break
+import sys
+from varlink_client import *
+link = connect()
+send_fds(link, sys.stdin.buffer.read(), [sealed(text.encode()) for text in sys.argv[1:] if text])
+while (last := answer(link)).get("continues"):
+    pass
+print(json.dumps(last))
 """
 
 
@@ -190,10 +181,9 @@ def test_fault_07_a_caller_who_is_gone_is_nobody(machine):
     """Whatever the moment, nothing runs for a process that hung up, and the helper lives."""
     helper = machine.run(["systemctl", "show", "-P", "MainPID", "sbxctl-helper.service"]).text
     script = Script(machine)
-    request = {"method": f"{SANDBOX}.Run", "parameters": {
-        "script": script.text, "scriptName": script.name, "memoryBytes": 1 << 30,
-        "allowInteractiveAuthentication": True}}
-    machine.run(["python3", "-c", GONE, json.dumps(request)], "alice", check=True, timeout=120)
+    request = message("Run", script=script.text, scriptName=script.name, memoryBytes=1 << 30,
+                      allowInteractiveAuthentication=True)
+    machine.run(machine.python(GONE), "alice", request, check=True, timeout=120)
     machine.wait_for(lambda: machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n", 20, "the helper")
     assert machine.run(["systemctl", "show", "-P", "MainPID", "sbxctl-helper.service"]).text == helper
     assert {entry["SBXCTL_DECISION"] for entry in script.decisions()} <= {"no-agent", "unidentified"}
@@ -201,15 +191,16 @@ def test_fault_07_a_caller_who_is_gone_is_nobody(machine):
     assert {entry["SBXCTL_UID"] for entry in script.records()} == {"1000"}
 
 
-# Sends the request from a process that ends at once, with the connection or without it.
+# Sends its input from a process that ends at once, with the connection or without it.
 GONE = """
-import os, socket, sys, time
+import sys, time
+from varlink_client import *
+request = sys.stdin.buffer.read()
 for i in range(100):
     link = socket.socket(socket.AF_UNIX)
     pid = os.fork()
     if pid == 0:
-        link.connect("/run/sbxctl/io.sbxctl.Sandbox")
-        link.sendall(sys.argv[1].encode() + bytes(1))
+        connect(link).sendall(request)
         time.sleep(i % 10 / 1000)
         os._exit(0)
     os.waitpid(pid, 0)
@@ -224,9 +215,7 @@ for i in range(100):
 
 def served(machine):
     with Connection(machine) as connection:
-        parameters = {"interface": SANDBOX}
-        message = {"method": "org.varlink.service.GetInterfaceDescription", "parameters": parameters}
-        connection.send(json.dumps(message).encode() + b"\0")
+        connection.begin("org.varlink.service.GetInterfaceDescription", {"interface": SANDBOX})
         return Interface(connection.next()["parameters"]["description"])
 
 
@@ -255,7 +244,7 @@ def test_fault_19_every_method_that_is_served_has_a_rule(machine):
 @pytest.mark.parametrize("method", ["Nothing", "run", "RUN", "Run ", "", "GetApproval", "Approve", "Run.Run"])
 def test_fault_19_a_method_that_is_not_in_the_interface_is_not_found(machine, method):
     with Connection(machine) as connection:
-        connection.begin(method, {"script": "1"})
+        connection.begin(f"{SANDBOX}.{method}", {"script": "1"})
         assert re.fullmatch(
             r"org\.varlink\.service\.(MethodNotFound|InterfaceNotFound|InvalidParameter)",
             connection.next()["error"],

@@ -12,6 +12,7 @@ from approvals import (
 )
 from connection import Connection
 from terminal import Terminal, answer
+from varlink_client import message
 
 
 # ---- an administrator's word on a part
@@ -257,13 +258,13 @@ def test_fault_58_polkit_is_asked_about_the_callers_process(machine):
 
 
 PROXY = """
-import os, socket, subprocess, sys, threading
+import sys, threading
+from varlink_client import *
 listener = socket.create_server(sys.argv[1], family=socket.AF_UNIX)
 os.chmod(sys.argv[1], 0o666)
 print("up", flush=True)
 near = listener.accept()[0]
-far = socket.socket(socket.AF_UNIX)
-far.connect("/run/sbxctl/io.sbxctl.Sandbox")
+far = connect()
 def copy(source, sink):
     while data := source.recv(65536):
         sink.sendall(data)
@@ -278,17 +279,13 @@ def test_fault_59_what_comes_through_a_proxy_is_the_proxys(machine):
     for owner, decision in (("bob", "denied"), ("root", "allowed")):
         path = f"/tmp/proxy-{owner}"
         machine.run(["rm", "-f", path])
-        proxy = machine.popen(["python3", "-c", PROXY, path], user=owner)
+        proxy = machine.popen(machine.python(PROXY, path), user=owner)
         assert proxy.popen.stdout.readline() == b"up\n"
         script = Script(machine)
-        request = {
-            "method": "io.sbxctl.Sandbox.Run",
-            "parameters": {"script": "1", "scriptName": script.name, "memoryBytes": 1 << 30},
-        }
+        request = message("Run", script="1", scriptName=script.name, memoryBytes=1 << 30)
         bob = f"subject.user == 'bob' ? {NO} : {YES}"
         with rules(machine, run_resources=bob):
-            machine.run(["socat", "-t10", "-", f"UNIX-CONNECT:{path}"], "alice",
-                        input=json.dumps(request).encode() + b"\0")
+            machine.run(["socat", "-t10", "-", f"UNIX-CONNECT:{path}"], "alice", request)
         proxy.finish()
         (entry,) = script.decisions()
         assert (entry["SBXCTL_DECISION"], entry["SBXCTL_USER"]) == (decision, owner)

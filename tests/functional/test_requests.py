@@ -12,12 +12,11 @@ import sys
 method, parameters, kinds = map(json.loads, sys.argv[1:])
 fds = []
 for kind in kinds:
-    if kind == "memfd" or kind == "unsealed":
+    if kind == "memfd":
+        fd = sealed(b"content")
+    elif kind == "unsealed":
         fd = os.memfd_create("input", os.MFD_ALLOW_SEALING)
         os.write(fd, b"content")
-        if kind == "memfd":
-            import fcntl
-            fcntl.fcntl(fd, 1033, 1 | 2 | 4 | 8)  # F_ADD_SEALS: seal, shrink, grow, write
     elif kind == "pipe":
         fd = os.pipe()[0]
     elif kind == "socket":

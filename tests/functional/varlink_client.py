@@ -5,6 +5,7 @@ Python.
 """
 
 import array
+import fcntl
 import json
 import os
 import socket
@@ -34,6 +35,14 @@ def send_fds(link, data, fds):
     """All of the data; the descriptors, which may be none, go with its first byte."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     link.sendall(data[link.sendmsg([data], rights) :])
+
+
+def sealed(content):
+    """A memfd that can't be changed any more."""
+    fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
+    os.write(fd, content)
+    fcntl.fcntl(fd, 1033, 1 | 2 | 4 | 8)  # F_ADD_SEALS: seal, shrink, grow, write
+    return fd
 
 
 def answer(link):
