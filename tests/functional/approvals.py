@@ -1,5 +1,5 @@
-"""What the tests of approvals share: the administrator's side (rules, configuration, polkit itself),
-and what the journal and the machine say afterwards."""
+"""What the tests of approvals share: the administrator's side (rules, polkit itself), and what the
+journal and the machine say afterwards."""
 
 import contextlib
 import functools
@@ -55,27 +55,10 @@ def rules(machine, *text, **results):
         remove_rules(machine)
 
 
-@contextlib.contextmanager
-def configuration(machine, text, name="90-approvals"):
-    path = f"/etc/sbxctl/sbxctl.conf.d/{name}.conf"
-
-    def restart_helper():
-        machine.run(["systemctl", "reset-failed", "sbxctl-helper.service"])
-        machine.run(["systemctl", "restart", "sbxctl-helper.service"], check=True)
-
-    machine.write(path, text.encode())
-    try:
-        restart_helper()
-        yield
-    finally:
-        machine.run(["rm", "-f", path], check=True)
-        restart_helper()
-
-
 @pytest.fixture(autouse=True, scope="module")
 def every_refusal_is_recorded(machine):
     """For the modules that import it: by default only so many of a user are."""
-    with configuration(machine, "[Helper]\nAuditRefusals=1000000\n", "80-records"):
+    with machine.configured("[Helper]\nAuditRefusals=1000000\n", "80-records"):
         yield
 
 

@@ -201,9 +201,9 @@ class Machine:
         return int(next(line for line in status.splitlines() if line.startswith(field)).split()[1])
 
     @contextlib.contextmanager
-    def configured(self, text):
+    def configured(self, text, name="90-test"):
         """The helper with one more drop-in, as long as the context lasts."""
-        path = "/etc/sbxctl/sbxctl.conf.d/90-test.conf"
+        path = f"/etc/sbxctl/sbxctl.conf.d/{name}.conf"
         self.write(path, text.encode())
         try:
             self.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)

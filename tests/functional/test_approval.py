@@ -6,7 +6,7 @@ import pytest
 from agent import Agent
 from approvals import (
     every_refusal_is_recorded,
-    MORE_MEMORY, SEVERAL, Script, allowed, configuration, no_polkit, refused, restart_polkit,
+    MORE_MEMORY, SEVERAL, Script, allowed, no_polkit, refused, restart_polkit,
 )
 from terminal import Terminal, answer
 
@@ -160,7 +160,7 @@ def test_polkit_that_ends_with_a_dialog_open_is_a_no(machine, script):
 
 
 def test_a_dialog_that_nobody_answers_ends_by_itself(machine, script):
-    with configuration(machine, "[Helper]\nApprovalTimeout=2s\n"):
+    with machine.configured("[Helper]\nApprovalTimeout=2s\n"):
         with Agent(machine, script.run(*MORE_MEMORY)) as agent:
             agent.dialog()
             assert (agent.end().status, agent.output) == (126, ""), agent
