@@ -33,7 +33,7 @@ def test_password_of_the_caller_lets_the_run_go(machine, script):
     assert dialog.action == "io.sbxctl.run-resources" and dialog.identity == "alice"
     assert dialog.message.startswith(
         "Code in a sandbox wants more memory, processors or time than usual. Network: none, "
-        "memory: 1 GiB, CPUs: 1, time: 60 s, engine: systemd. Script: " + script.name
+        'memory: 1 GiB, CPUs: 1, time: 60 s, engine: systemd. Script: "' + script.name
     )
     assert (ended.status, ended.text, ended.echo) == (0, "4\n", True), ended
     allowed(script, "run", "run-resources")
@@ -55,7 +55,10 @@ def test_a_dialog_of_the_desktop_does_as_well(machine, script):
         assert agent.dialog()["uids"] == [1000]
         agent.grant()
         assert (agent.end().status, agent.output) == (0, "4\n"), agent
-        assert agent.errors == f"sbxctl: asking for approval of {MEMORY}\n"
+        assert agent.errors == (
+            f"sbxctl: asking for approval of {MEMORY}\n"
+            "sbxctl: approved; whatever asks for a password from here on is the script\n"
+        )
     allowed(script, "run", "run-resources")
 
 
@@ -81,7 +84,7 @@ def test_a_hostile_name_of_a_script_stays_text_in_the_dialog(machine):
     path = machine.script("print(4)", name)
     with Agent(machine, ["sbxctl", "run", "--network", path]) as agent:
         shown = agent.dialog()["message"]
-        assert "Script: _b>_(sha256)_" in shown.replace("_b_", "_b>") and shown.isprintable()
+        assert 'Script: "_b>_(sha256)_' in shown.replace("_b_", "_b>") and shown.isprintable()
         assert not set("<>&$") & set(shown) and len(shown) < 400
         agent.dismiss()
         agent.end()
