@@ -7,8 +7,9 @@
 
 #include "common/cleanup.h"
 #include "common/degradation.h"
+#include "engine/account.h"
 #include "engine/service.h"
-#include "account.h"
+#include "runtime.h"
 #include "sandbox.h"
 #include "unit.h"
 
@@ -28,7 +29,7 @@ static int sweep(uint64_t connection, int *ret_systemd)
         return version;
     }
     r = unit_sweep(bus, connection);
-    account_remove(connection);
+    account_remove(RUNTIME_DIR, connection);
     if (r < 0) {
         fprintf(stderr, SD_ERR "Cannot look for abandoned sandboxes: %s\n", strerror(-r));
         return r;

@@ -9,13 +9,14 @@
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
-#include "account.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "counters.h"
+#include "engine/account.h"
+#include "engine/counters.h"
 #include "engine/protocol.h"
 #include "etc.h"
 #include "launch/protocol.h"
+#include "runtime.h"
 #include "unit.h"
 
 #define READY_TIMEOUT_SEC 20
@@ -112,7 +113,7 @@ static int prepare(struct sandbox *s)
         send_error(s, "The /etc of the sandbox cannot be made in /run: %s.", strerror(-r));
         return r;
     }
-    r = account_create(s->connection, s->start.cpu_percent, &s->account);
+    r = account_create(RUNTIME_DIR, s->connection, s->start.cpu_percent, &s->account);
     if (r < 0)
         send_error(s, "The files of the sandbox cannot be made in /run: %s.", strerror(-r));
     return r;
@@ -430,7 +431,7 @@ int sandbox_serve(int sock, uint64_t connection, unsigned systemd)
     };
 
     int r = serve(&s);
-    account_remove(connection);
+    account_remove(RUNTIME_DIR, connection);
     close_fd(s.control);
     close_fd(s.broker);
     sd_bus_flush_close_unref(s.bus);

@@ -1,5 +1,5 @@
 /* What the kernel counted for a sandbox, read from its control group: version 2, or the controllers
- * of version 1. Called by sandbox.c right before it kills the sandbox. */
+ * of version 1. Called by the engines of this machine right before they kill a sandbox. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Small files for a sandbox, see account.h. */
-#include "account.h"
+#include "engine/account.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
-#include "runtime.h"
 
 static int write_file(const char *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -48,19 +47,20 @@ static int write_hosts(const char *directory)
     return write_file(path, "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n", name);
 }
 
-static struct account account_of(uint64_t connection)
+static struct account account_of(const char *runtime, uint64_t connection)
 {
     struct account account;
 
-    snprintf(account.directory, sizeof(account.directory), RUNTIME_DIR "/run-%" PRIu64, connection);
-    snprintf(account.cpu_list, sizeof(account.cpu_list), RUNTIME_DIR "/run-%" PRIu64 "/cpus",
+    snprintf(account.directory, sizeof(account.directory), "%s/run-%" PRIu64, runtime, connection);
+    snprintf(account.cpu_list, sizeof(account.cpu_list), "%s/run-%" PRIu64 "/cpus", runtime,
              connection);
     return account;
 }
 
-int account_create(uint64_t connection, uint32_t cpu_percent, struct account *ret)
+int account_create(const char *runtime, uint64_t connection, uint32_t cpu_percent,
+                   struct account *ret)
 {
-    struct account account = account_of(connection);
+    struct account account = account_of(runtime, connection);
 
     if (mkdir(account.directory, 0755) < 0)
         return -errno;
@@ -92,10 +92,10 @@ int account_fill(const struct account *account, uid_t uid, gid_t gid)
                       gid);
 }
 
-void account_remove(uint64_t connection)
+void account_remove(const char *runtime, uint64_t connection)
 {
     static const char *const names[] = { "passwd", "group", "hosts", "cpus" };
-    struct account account = account_of(connection);
+    struct account account = account_of(runtime, connection);
     char path[ACCOUNT_PATH_MAX + 8];
 
     for (size_t i = 0; i < ELEMENTS(names); i++) {

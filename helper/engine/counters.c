@@ -1,5 +1,5 @@
 /* The counters of a control group, see counters.h. */
-#include "counters.h"
+#include "engine/counters.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
