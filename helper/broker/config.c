@@ -1,21 +1,16 @@
-/* Loading of the administrator's configuration, see config.h. The INI syntax is inih's; what a key
+/* Loading of the administrator's configuration, see config.h. What a key
  * means and which values it takes is told here, in one table. */
 #include "broker/config.h"
 #include "common/cleanup.h"
+#include "common/config-file.h"
 #include "common/directory.h"
-#include "common/file.h"
 #include "common/quantity.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <ini.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define CONFIG_FILE_MAX (64 * 1024)
-/* inih cuts longer lines in silence (INI_MAX_LINE, 200 unless built otherwise). */
-#define CONFIG_LINE_MAX 190
 #define CONFIG_DROPINS_MAX 64
 
 enum key_type {
@@ -67,11 +62,6 @@ static const struct key {
     { "Helper", "Grace", KEY_USEC, AT(grace_usec), 0, 60000000 },
     { "Helper", "IdleExit", KEY_USEC, AT(idle_exit_usec), 1000000, 86400000000 },
 #undef AT
-};
-
-struct loader {
-    struct config *config;
-    char message[256]; /* of the first error */
 };
 
 static const struct config built_in = {
@@ -249,101 +239,16 @@ static int apply_language_key(struct config *config, const char *name, const cha
     return -ENOENT;
 }
 
-/* inih's handler: 0 is an error, whose line number ini_parse_string() then returns. */
 static int handle_key(void *userdata, const char *section, const char *name, const char *value)
 {
-    struct loader *loader = userdata;
-    int r = -ENOENT;
+    struct config *config = userdata;
 
-    if (strncmp(section, "Language ", 9) == 0) {
-        r = apply_language_key(loader->config, section + 9, name, value);
-    } else {
-        for (size_t i = 0; i < ELEMENTS(keys); i++)
-            if (strcmp(keys[i].section, section) == 0 && strcmp(keys[i].name, name) == 0)
-                r = apply_key(loader->config, &keys[i], value);
-    }
-    if (r >= 0)
-        return 1;
-    if (loader->message[0] == '\0')
-        snprintf(loader->message, sizeof(loader->message),
-                 r == -ENOENT   ? "unknown key %s= in section [%s]"
-                 : r == -ERANGE ? "the value of %s= in section [%s] is out of range"
-                                : "the value of %s= in section [%s] cannot be read",
-                 name, section);
-    return 0;
-}
-
-static bool owner_is_trusted(const struct stat *st)
-{
-    return (st->st_uid == 0 || st->st_uid == geteuid()) && (st->st_mode & 022) == 0;
-}
-
-static int fail(char **ret_error, int error, const char *path, const char *why)
-{
-    if (asprintf(ret_error, "%s: %s", path, why) < 0)
-        *ret_error = NULL;
-    return error;
-}
-
-/* Opened once, judged by its fd, read from that fd. */
-static int read_file(const char *path, char **ret, char **ret_error)
-{
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    _cleanup_free_ char *text = NULL;
-    struct stat st;
-    ssize_t size;
-
-    if (fd < 0)
-        return errno == ENOENT ? -ENOENT : fail(ret_error, -errno, path, strerror(errno));
-    if (fstat(fd, &st) < 0)
-        return fail(ret_error, -errno, path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return fail(ret_error, -EINVAL, path, "not a regular file");
-    if (!owner_is_trusted(&st))
-        return fail(ret_error, -EPERM, path,
-                    "must belong to root and be writable by nobody else (chown root, chmod 0644)");
-    if (st.st_size > CONFIG_FILE_MAX)
-        return fail(ret_error, -EFBIG, path, "larger than 64 KiB");
-
-    text = malloc(CONFIG_FILE_MAX + 1);
-    if (!text)
-        return -ENOMEM;
-    size = pread_full(fd, text, CONFIG_FILE_MAX, 0);
-    if (size < 0)
-        return fail(ret_error, (int)size, path, strerror((int)-size));
-    text[size] = '\0';
-    if (strlen(text) != (size_t)size)
-        return fail(ret_error, -EINVAL, path, "contains a NUL byte");
-    *ret = TAKE_PTR(text);
-    return 0;
-}
-
-static int load_file(struct config *config, const char *path, char **ret_error)
-{
-    struct loader loader = { .config = config };
-    _cleanup_free_ char *text = NULL;
-    int line = 0, r;
-
-    r = read_file(path, &text, ret_error);
-    if (r < 0 || !text)
-        return r;
-    for (const char *p = text; *p && line == 0; p += strcspn(p, "\n"), p += *p == '\n') {
-        if (strcspn(p, "\n") > CONFIG_LINE_MAX) {
-            line = 1;
-            for (const char *q = text; q < p; q++)
-                line += *q == '\n';
-            snprintf(loader.message, sizeof(loader.message), "line longer than %d bytes",
-                     CONFIG_LINE_MAX);
-        }
-    }
-    if (line == 0)
-        line = ini_parse_string(text, handle_key, &loader);
-    if (line == 0)
-        return 0;
-    if (asprintf(ret_error, "%s:%d: %s", path, line,
-                 loader.message[0] ? loader.message : "not a section, key or comment") < 0)
-        *ret_error = NULL;
-    return -EINVAL;
+    if (strncmp(section, "Language ", 9) == 0)
+        return apply_language_key(config, section + 9, name, value);
+    for (size_t i = 0; i < ELEMENTS(keys); i++)
+        if (strcmp(keys[i].section, section) == 0 && strcmp(keys[i].name, name) == 0)
+            return apply_key(config, &keys[i], value);
+    return -ENOENT;
 }
 
 struct dropin {
@@ -366,9 +271,10 @@ static int list_dropins(const char *base, struct dropin *set, size_t *n, char **
         return -ENOMEM;
     _cleanup_closedir_ DIR *dir = opendir(path);
     if (!dir)
-        return errno == ENOENT ? 0 : fail(ret_error, -errno, path, strerror(errno));
-    if (fstat(dirfd(dir), &st) < 0 || !owner_is_trusted(&st))
-        return fail(ret_error, -EPERM, path, "must belong to root and be writable by nobody else");
+        return errno == ENOENT ? 0 : config_file_fail(ret_error, -errno, path, strerror(errno));
+    if (fstat(dirfd(dir), &st) < 0 || !config_file_is_trusted(&st))
+        return config_file_fail(ret_error, -EPERM, path,
+                                "must belong to root and be writable by nobody else");
     for (struct dirent *entry; (entry = directory_next(dir));) {
         const char *dot = strrchr(entry->d_name, '.');
         size_t i = 0;
@@ -378,7 +284,7 @@ static int list_dropins(const char *base, struct dropin *set, size_t *n, char **
         while (i < *n && strcmp(set[i].name, entry->d_name) != 0)
             i++;
         if (i == CONFIG_DROPINS_MAX)
-            return fail(ret_error, -E2BIG, path, "more than 64 drop-ins");
+            return config_file_fail(ret_error, -E2BIG, path, "more than 64 drop-ins");
         snprintf(set[i].name, sizeof(set[i].name), "%s", entry->d_name);
         set[i].directory = base;
         *n = i == *n ? *n + 1 : *n;
@@ -392,10 +298,12 @@ static int check_whole(const struct config *config, const char *directory, char 
 
     if (d->memory_bytes > c->memory_bytes || d->cpu_percent > c->cpu_percent ||
         d->timeout_usec > c->timeout_usec || (d->network && !c->network))
-        return fail(ret_error, -EINVAL, directory, "a value of [Defaults] is above its [Ceiling]");
+        return config_file_fail(ret_error, -EINVAL, directory,
+                                "a value of [Defaults] is above its [Ceiling]");
     for (size_t i = 0; i < config->n_languages; i++)
         if (!config->languages[i].interpreter)
-            return fail(ret_error, -EINVAL, directory, "a [Language …] section lacks Interpreter=");
+            return config_file_fail(ret_error, -EINVAL, directory,
+                                    "a [Language …] section lacks Interpreter=");
     return 0;
 }
 
@@ -416,14 +324,14 @@ static int load_all(struct config *config, const char *directory, const char *ve
         return r;
     qsort(set, n, sizeof(*set), compare_dropins);
 
-    r = load_file(config, path, ret_error);
+    r = config_file_load(path, handle_key, config, ret_error);
     if (r < 0 && r != -ENOENT)
         return r;
     for (size_t i = 0; i < n; i++) {
         _cleanup_free_ char *dropin = NULL;
         if (asprintf(&dropin, "%s/sbxctl.conf.d/%s", set[i].directory, set[i].name) < 0)
             return -ENOMEM;
-        r = load_file(config, dropin, ret_error);
+        r = config_file_load(dropin, handle_key, config, ret_error);
         if (r < 0)
             return r;
     }
