@@ -13,9 +13,8 @@
 #include "common/clock.h"
 #include "engine/account.h"
 #include "engine/counters.h"
-#include "engine/protocol.h"
+#include "engine/dialogue.h"
 #include "etc.h"
-#include "launch/protocol.h"
 #include "runtime.h"
 #include "unit.h"
 
@@ -36,15 +35,6 @@ struct sandbox {
     uint64_t cpu_before_usec; /* used before the program could start */
 };
 
-/* How the wait for something ended. */
-enum outcome {
-    OUTCOME_READY,   /* the launcher's */
-    OUTCOME_FAILED,  /* the launcher's end, or its silence */
-    OUTCOME_TIMEOUT, /* the sandbox's lifetime is over */
-    OUTCOME_KILL,    /* asked for by the broker, who waits for an answer */
-    OUTCOME_GONE,    /* the broker hung up, or talks nonsense */
-};
-
 static uint64_t now(void)
 {
     return clock_usec(CLOCK_MONOTONIC);
@@ -56,33 +46,23 @@ static void send_error(const struct sandbox *s, const char *format, ...)
 
 static void send_error(const struct sandbox *s, const char *format, ...)
 {
-    struct engine_message message = { .type = ENGINE_ERROR, .error.phase = "start" };
+    char sentence[ENGINE_TEXT_MAX + 1];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(message.error.message, sizeof(message.error.message), format, args);
+    vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    fprintf(stderr, SD_ERR "%s: %s\n", s->unit, message.error.message);
-    engine_send(s->broker, &message, NULL, 0);
+    dialogue_send_error(s->broker, s->unit, "start", sentence);
 }
 
 /* ---- start */
 
 static int receive_start(struct sandbox *s)
 {
-    struct engine_message message;
-    int fds[PACKET_FDS_MAX];
-    size_t n_fds;
-
-    int r = engine_recv(s->broker, &message, fds, &n_fds);
-    if (r <= 0)
-        return r < 0 ? r : -ECONNRESET;
-    packet_close_fds(fds);
-    if (message.type != ENGINE_START || n_fds != 0)
-        return -EBADMSG;
-    s->start = message.start;
-    unit_name(s->start.run_id, s->unit);
-    return 0;
+    int r = dialogue_receive_start(s->broker, &s->start);
+    if (r >= 0)
+        unit_name(s->start.run_id, s->unit);
+    return r;
 }
 
 /* What is asked for and cannot be had here. */
@@ -150,62 +130,6 @@ static int launch(struct sandbox *s)
 
 /* ---- ready */
 
-/* Returns OUTCOME_KILL with the grace period, or OUTCOME_GONE. */
-static enum outcome receive_kill(const struct sandbox *s, uint64_t *ret_grace)
-{
-    struct engine_message message;
-    int fds[PACKET_FDS_MAX];
-    size_t n_fds;
-
-    if (engine_recv(s->broker, &message, fds, &n_fds) <= 0)
-        return OUTCOME_GONE;
-    packet_close_fds(fds);
-    if (message.type != ENGINE_KILL)
-        return OUTCOME_GONE;
-    *ret_grace = message.kill.grace_usec;
-    return OUTCOME_KILL;
-}
-
-/* Takes the launcher's READY. Nothing untrusted runs yet, still nothing is believed that can be
- * checked. */
-static enum outcome receive_ready(const struct sandbox *s, struct launch_ready *ret,
-                                  int *ret_workspace)
-{
-    int fds[PACKET_FDS_MAX];
-    size_t n_fds;
-
-    ssize_t n = packet_recv(s->control, ret, sizeof(*ret), fds, &n_fds);
-    if (n == sizeof(*ret) && n_fds == 1 && ret->header.version == LAUNCH_PROTOCOL_VERSION &&
-        ret->header.type == LAUNCH_READY && ret->uid != 0) {
-        *ret_workspace = TAKE_FD(fds[0]);
-        return OUTCOME_READY;
-    }
-    if (n > 0)
-        packet_close_fds(fds);
-    return OUTCOME_FAILED;
-}
-
-static enum outcome await_ready(const struct sandbox *s, struct launch_ready *ret,
-                                int *ret_workspace)
-{
-    uint64_t deadline = now() + READY_TIMEOUT_SEC * USEC_PER_SEC, grace;
-
-    for (;;) {
-        struct pollfd fds[] = {
-            { .fd = s->broker, .events = POLLIN },
-            { .fd = s->control, .events = POLLIN },
-        };
-        int r = poll_until(fds, ELEMENTS(fds), deadline);
-        if (r <= 0)
-            return OUTCOME_FAILED;
-        /* A grace period has no use before the program runs. */
-        if (fds[0].revents)
-            return receive_kill(s, &grace);
-        if (fds[1].revents)
-            return receive_ready(s, ret, ret_workspace);
-    }
-}
-
 /* The steps of systemd.exec(5), "Process Exit Codes", that fail where something is wrong with the
  * machine. */
 static const char *describe_status(int32_t status)
@@ -267,7 +191,8 @@ static enum outcome get_ready(struct sandbox *s)
     _cleanup_close_ int workspace = -1;
     struct launch_ready ready;
 
-    enum outcome outcome = await_ready(s, &ready, &workspace);
+    enum outcome outcome = dialogue_await_ready(
+        s->broker, s->control, READY_TIMEOUT_SEC * USEC_PER_SEC, &ready, &workspace);
     if (outcome == OUTCOME_FAILED)
         send_not_ready(s);
     if (outcome != OUTCOME_READY)
@@ -285,33 +210,17 @@ static enum outcome get_ready(struct sandbox *s)
 /* Waits for the end: the broker's word or hanging up, or the lifetime. */
 static enum outcome supervise(const struct sandbox *s)
 {
-    uint64_t lifetime_end = now() + s->start.lifetime_usec, grace_end = UINT64_MAX, grace;
+    struct dialogue_ends ends = dialogue_ends(&s->start);
+    enum outcome outcome;
 
-    for (;;) {
-        struct pollfd broker = { .fd = s->broker, .events = POLLIN };
-        int r = poll_until(&broker, 1, lifetime_end < grace_end ? lifetime_end : grace_end);
-        if (r < 0)
-            return OUTCOME_GONE;
-        if (r == 0)
-            return lifetime_end <= now() ? OUTCOME_TIMEOUT : OUTCOME_KILL;
-
-        enum outcome outcome = receive_kill(s, &grace);
-        if (outcome != OUTCOME_KILL || grace == 0 || grace_end != UINT64_MAX)
-            return outcome;
+    while ((outcome = dialogue_await_end(s->broker, &ends)) == OUTCOME_GRACE)
         /* The launcher ignores it, the programs may use it to tidy up. */
-        r = unit_kill(s->bus, s->unit, SIGTERM);
-        if (r < 0)
+        if (unit_kill(s->bus, s->unit, SIGTERM) < 0)
             return OUTCOME_KILL;
-        grace_end = grace < s->start.lifetime_usec ? now() + grace : lifetime_end;
-    }
+    return outcome;
 }
 
 /* ---- end */
-
-static bool is_known(uint64_t counter)
-{
-    return counter != UINT64_MAX;
-}
 
 /* What is left to know of a unit that ended before its counters were read. */
 static void ask_afterwards(const struct sandbox *s, struct engine_ended *ended, bool *timed_out)
@@ -323,27 +232,16 @@ static void ask_afterwards(const struct sandbox *s, struct engine_ended *ended, 
     *timed_out = *timed_out || strcmp(state.result, "timeout") == 0;
     if (strcmp(state.result, "oom-kill") == 0)
         ended->oom_kills = 1;
-    if (is_known(state.cpu_nsec))
+    if (counter_is_known(state.cpu_nsec))
         ended->cpu_usec = state.cpu_nsec / 1000;
-    if (is_known(state.memory_peak))
+    if (counter_is_known(state.memory_peak))
         ended->memory_peak_bytes = state.memory_peak;
-}
-
-static enum engine_why explain(const struct engine_ended *ended, bool timed_out)
-{
-    if (timed_out)
-        return ENGINE_WHY_TIMEOUT;
-    if (is_known(ended->oom_kills) && ended->oom_kills > 0)
-        return ENGINE_WHY_OOM;
-    if (is_known(ended->leftovers) && ended->leftovers > 0)
-        return ENGINE_WHY_KILLED;
-    return ENGINE_WHY_EXIT;
 }
 
 /* Without what systemd used to make the sandbox, which is charged to its control group, too. */
 static uint64_t cpu_of_program(const struct sandbox *s, uint64_t cpu_usec)
 {
-    bool comparable = is_known(cpu_usec) && is_known(s->cpu_before_usec);
+    bool comparable = counter_is_known(cpu_usec) && counter_is_known(s->cpu_before_usec);
 
     return comparable && cpu_usec >= s->cpu_before_usec ? cpu_usec - s->cpu_before_usec : cpu_usec;
 }
@@ -362,11 +260,11 @@ static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
         .leftovers = counters.processes,
     };
     /* One of them is the launcher. */
-    if (is_known(ended.leftovers) && ended.leftovers > 0)
+    if (counter_is_known(ended.leftovers) && ended.leftovers > 0)
         ended.leftovers--;
-    if (!is_known(counters.processes))
+    if (!counter_is_known(counters.processes))
         ask_afterwards(s, &ended, &timed_out);
-    ended.why = explain(&ended, timed_out);
+    ended.why = dialogue_explain(&ended, timed_out);
 
     int r = unit_kill(s->bus, s->unit, SIGKILL);
     if (r < 0)

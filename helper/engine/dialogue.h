@@ -1,0 +1,45 @@
+/* What an engine says to the broker, and hears from it and from the launcher, in the life of one
+ * sandbox: the part that is the same for every engine of this machine. Called by their sandbox.c;
+ * knows nothing of how a sandbox is made. */
+#pragma once
+
+#include "engine/protocol.h"
+#include "launch/protocol.h"
+
+/* How the wait for something ended. */
+enum outcome {
+    OUTCOME_READY,   /* the launcher's */
+    OUTCOME_FAILED,  /* the launcher's end, or its silence */
+    OUTCOME_GRACE,   /* the broker wants the program asked to end */
+    OUTCOME_TIMEOUT, /* the sandbox's lifetime is over */
+    OUTCOME_KILL,    /* asked for by the broker, who waits for an answer */
+    OUTCOME_GONE,    /* the broker hung up, or talks nonsense */
+};
+
+/* Takes the broker's start. Returns 0 or a negative errno. */
+int dialogue_receive_start(int broker, struct engine_start *ret);
+
+/* Tells the broker, in a sentence for the user, why there is no sandbox, and the journal, too. */
+void dialogue_send_error(int broker, const char *sandbox, const char *phase, const char *sentence);
+
+/* Waits @timeout_usec for the launcher's READY on @control, with the workspace. Returns
+ * OUTCOME_READY, _FAILED, _KILL or _GONE. */
+enum outcome dialogue_await_ready(int broker, int control, uint64_t timeout_usec,
+                                  struct launch_ready *ret, int *ret_workspace);
+
+/* The times at which a sandbox ends, of CLOCK_MONOTONIC. */
+struct dialogue_ends {
+    uint64_t lifetime, grace;
+};
+struct dialogue_ends dialogue_ends(const struct engine_start *start);
+
+/* Waits for the broker's word, or its hanging up, or the end of a time. Returns OUTCOME_GRACE at
+ * most once, and is to be called again then; else _TIMEOUT, _KILL or _GONE. */
+enum outcome dialogue_await_end(int broker, struct dialogue_ends *ends);
+
+static inline bool counter_is_known(uint64_t counter)
+{
+    return counter != UINT64_MAX;
+}
+/* The word for how it ended, by what was counted. */
+enum engine_why dialogue_explain(const struct engine_ended *ended, bool timed_out);
