@@ -35,6 +35,8 @@ static union {
 } packet;
 
 static bool is_init;
+/* A container's engine reaches only PID 1 with a signal, systemd reaches every process. */
+static bool forwards;
 
 /* As PID 1 of the sandbox's own namespace this reaches everything in it. Elsewhere -1 would reach
  * strangers (all of a machine, if the uid is root's): there only the program's process group goes,
@@ -117,19 +119,22 @@ static int harden(void)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
     umask(022);
-    /* SIGTERM is for the program: this process ends with its socket, or by SIGKILL. */
+    /* SIGTERM is for the programs: this process ends with its socket, or by SIGKILL. */
     sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
         return -errno;
     return set_limits();
 }
 
-static int child_signals(void)
+/* SIGCHLD; and SIGTERM, if it comes to this process alone and is to be handed on. */
+static int watch_signals(void)
 {
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
+    if (forwards)
+        sigaddset(&set, SIGTERM);
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return fd < 0 ? -errno : fd;
 }
@@ -292,7 +297,7 @@ static uint32_t end_leftovers(void)
 }
 
 /* Reaps whatever ended. Returns 0, or a negative errno if the report could not be sent. */
-static int handle_children(int workspace, int signals, pid_t *program)
+static int handle_signals(int workspace, int signals, pid_t *program)
 {
     struct signalfd_siginfo info;
     struct rusage usage;
@@ -300,7 +305,8 @@ static int handle_children(int workspace, int signals, pid_t *program)
     pid_t pid;
 
     while (read(signals, &info, sizeof(info)) > 0)
-        ;
+        if (info.ssi_signo == SIGTERM)
+            kill(-1, SIGTERM);
     while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
         if (pid != *program)
             continue;
@@ -349,7 +355,7 @@ static int serve(int workspace, int signals, pid_t *program)
         if (poll(poll_fds, ELEMENTS(poll_fds), -1) < 0)
             return -errno;
         if (poll_fds[1].revents) {
-            int r = handle_children(workspace, signals, program);
+            int r = handle_signals(workspace, signals, program);
             if (r < 0)
                 return r;
         }
@@ -367,15 +373,17 @@ int launch_main(const char *workspace_path, int argc, char *argv[])
     int control = STDIN_FILENO;
 
     is_init = getpid() == 1;
-    if (argc == 3 && strcmp(argv[1], "--socket") == 0)
+    if (argc == 3 && strcmp(argv[1], "--socket") == 0) {
         control = connect_to(argv[2]);
-    else if (argc != 1)
+        forwards = is_init;
+    } else if (argc != 1) {
         return 64;
+    }
 
     if (control < 0 || settle_descriptors(control) < 0 || harden() < 0)
         return EXIT_FAILURE;
     int workspace = open(workspace_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int signals = child_signals();
+    int signals = watch_signals();
     if (workspace < 0 || signals < 0 || send_ready(workspace) < 0)
         return EXIT_FAILURE;
 
