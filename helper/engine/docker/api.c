@@ -1,0 +1,198 @@
+/* Versions and errors of the Engine API, see api.h. */
+#include "api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/escape.h"
+
+/* Debian 12's Docker has it; what came later is not needed. */
+#define API_MAJOR 1U
+#define API_MINOR 41U
+/* A daemon that is started by this very request (docker.socket) takes some seconds. */
+#define VERSION_TIMEOUT_USEC (15 * 1000000ULL)
+#define WORDS_MAX 220
+
+/* ---- errors */
+
+static void note(struct api *api, const char *format, va_list args)
+{
+    vsnprintf(api->error, sizeof(api->error), format, args);
+}
+
+int api_fail(struct api *api, int error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    note(api, format, args);
+    va_end(args);
+    return error;
+}
+
+const char *api_words(const struct http_reply *reply)
+{
+    const char *words = json_get_string(reply->body, "message");
+
+    return words ? words : "it does not say why";
+}
+
+int api_fail_refused(struct api *api, const char *what, const char *words)
+{
+    _cleanup_free_ char *shown = escape_text(words, strlen(words), WORDS_MAX);
+    bool full = strstr(words, "no space left on device") != NULL;
+
+    if (!full)
+        return api_fail(api, -EREMOTEIO, "Docker did not %s: %s", what, shown ? shown : "");
+    api->unusable = true;
+    return api_fail(api, -ENOSPC,
+                    "The disk on which Docker keeps its data is full, so it did not %s. The "
+                    "administrator makes room with: docker system prune",
+                    what);
+}
+
+/* What keeps the daemon as a whole from answering. */
+static int fail_transport(struct api *api, int error, uint64_t timeout_usec)
+{
+    api->unusable = true;
+    switch (error) {
+    case -ENOENT:
+        return api_fail(api, error,
+                        "Docker is not running: there is no socket %s. The administrator starts "
+                        "it with: systemctl start docker.socket",
+                        api->socket);
+    case -EACCES:
+    case -EPERM:
+        return api_fail(api, error,
+                        "The engine may not use Docker's socket %s: its user 'sbxctl-docker' must "
+                        "be in the group that owns it. The administrator adds it with: usermod -aG "
+                        "docker sbxctl-docker",
+                        api->socket);
+    case -ECONNREFUSED:
+        return api_fail(api, error,
+                        "Docker is stopped: nothing listens on %s. The administrator starts it "
+                        "with: systemctl start docker.service",
+                        api->socket);
+    case -ETIMEDOUT:
+        return api_fail(api, error,
+                        "Docker did not answer in %u s. The machine may be overloaded, or the "
+                        "daemon hangs; the administrator restarts it with: systemctl restart "
+                        "docker.service",
+                        (unsigned)(timeout_usec / USEC_PER_SEC));
+    case -ECONNRESET:
+        return api_fail(api, error,
+                        "Docker went away in the middle of a request; it may have been restarted. "
+                        "Try again.");
+    case -ENOMEM:
+        return api_fail(api, error, "The engine is out of memory.");
+    default:
+        return api_fail(api, error,
+                        "What listens on %s does not speak Docker's Engine API. The administrator "
+                        "sets Socket= in /etc/sbxctl/engine-docker.conf.",
+                        api->socket);
+    }
+}
+
+/* ---- calls */
+
+static int call(struct api *api, const char *method, json_object *body, uint64_t timeout_usec,
+                const struct http_stream *stream, struct http_reply *ret, const char *format,
+                va_list args) __attribute__((format(printf, 7, 0)));
+
+static int call(struct api *api, const char *method, json_object *body, uint64_t timeout_usec,
+                const struct http_stream *stream, struct http_reply *ret, const char *format,
+                va_list args)
+{
+    char path[API_PATH_MAX];
+    size_t n = (size_t)snprintf(path, sizeof(path), "%s", api->prefix);
+    const struct http_request request = { method, path, body, timeout_usec };
+
+    if (vsnprintf(path + n, sizeof(path) - n, format, args) >= (int)(sizeof(path) - n))
+        return api_fail(api, -ENAMETOOLONG, "A name is too long for Docker.");
+    api->error[0] = '\0';
+    api->unusable = false;
+    int r = http_stream(&api->http, &request, stream, ret);
+    /* What is positive, or cancelled, is the caller's own doing. */
+    return r < 0 && r != -ECANCELED ? fail_transport(api, r, timeout_usec) : r;
+}
+
+int api_call(struct api *api, const char *method, json_object *body, uint64_t timeout_usec,
+             struct http_reply *ret, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int r = call(api, method, body, timeout_usec, NULL, ret, format, args);
+    va_end(args);
+    return r;
+}
+
+int api_stream(struct api *api, const char *method, uint64_t timeout_usec,
+               const struct http_stream *stream, struct http_reply *ret, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int r = call(api, method, NULL, timeout_usec, stream, ret, format, args);
+    va_end(args);
+    return r;
+}
+
+/* ---- version */
+
+struct version {
+    unsigned major, minor;
+};
+
+static bool parse_version(const char *text, struct version *ret)
+{
+    return text && sscanf(text, "%u.%u", &ret->major, &ret->minor) == 2;
+}
+
+static bool is_older(struct version a, struct version b)
+{
+    return a.major != b.major ? a.major < b.major : a.minor < b.minor;
+}
+
+/* Ours, or the oldest that the daemon still speaks. */
+static int agree(struct api *api, const struct http_reply *reply)
+{
+    struct version version = { API_MAJOR, API_MINOR }, newest, oldest;
+    const char *text = json_get_string(reply->body, "ApiVersion");
+
+    if (reply->status != 200 || !parse_version(text, &newest))
+        return fail_transport(api, -EBADMSG, 0);
+    if (is_older(newest, version)) {
+        api->unusable = true;
+        return api_fail(api, -EPROTONOSUPPORT,
+                        "Docker is too old: it speaks version %u.%u of its Engine API, and %u.%u "
+                        "is needed (Docker 20.10). The administrator updates it.",
+                        newest.major, newest.minor, version.major, version.minor);
+    }
+    if (parse_version(json_get_string(reply->body, "MinAPIVersion"), &oldest) &&
+        is_older(version, oldest))
+        version = oldest;
+    snprintf(api->prefix, sizeof(api->prefix), "/v%u.%u", version.major, version.minor);
+    return 0;
+}
+
+int api_open(const char *socket, struct api *ret)
+{
+    struct http_reply reply = { 0 };
+
+    *ret = (struct api){ .socket = socket };
+    int r = http_open(socket, &ret->http);
+    if (r < 0)
+        return fail_transport(ret, r, 0);
+    r = api_call(ret, "GET", NULL, VERSION_TIMEOUT_USEC, &reply, "/version");
+    r = r < 0 ? r : agree(ret, &reply);
+    http_reply_release(&reply);
+    return r;
+}
+
+void api_close(struct api *api)
+{
+    http_close(&api->http);
+}

@@ -1,0 +1,33 @@
+/* The launcher's control socket, as it comes into a container: a socket in the engine's runtime
+ * directory that is mounted there, and takes one connection, the launcher's. Called by sandbox.c.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CONTROL_PATH_MAX 108
+#define CONTROL_CGROUP_MAX 256
+
+struct control {
+    int listener, sock;
+    char path[CONTROL_PATH_MAX]; /* empty: there is none */
+};
+#define CONTROL_NULL ((struct control){ .listener = -1, .sock = -1 })
+
+/* Makes the socket in the directory that account_create() made for the connection below @runtime.
+ * Returns 0 or a negative errno. */
+int control_listen(struct control *control, const char *runtime, uint64_t connection);
+
+/* Waits for the process @launcher to connect, turns others away, and takes the socket out of the
+ * file system. Returns 0; -ECANCELED if there is something to read from @broker, or the time is
+ * over; or a negative errno. */
+int control_accept(struct control *control, int broker, pid_t launcher, uint64_t deadline_usec);
+
+void control_close(struct control *control);
+/* Removes what is left of the socket of a connection that died. */
+void control_remove(const char *runtime, uint64_t connection);
+
+/* The path of the control group in which the process @pid is, below the hierarchy's root; empty if
+ * it cannot be told. */
+void control_cgroup(pid_t pid, char ret[CONTROL_CGROUP_MAX]);

@@ -1,0 +1,234 @@
+/* Requests by libcurl, see http.h. */
+#include "http.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define HOST "http://localhost"
+
+/* What arrives. */
+struct transfer {
+    struct http *http;
+    const struct http_stream *stream; /* NULL: one reply */
+    char *data;
+    size_t size;
+    int error; /* the first one that is ours, not libcurl's */
+};
+
+int http_open(const char *socket, struct http *ret)
+{
+    CURL *curl = curl_easy_init();
+
+    if (!curl)
+        return -ENOMEM;
+    if (curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket) != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_PROXY, "") != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK) {
+        curl_easy_cleanup(curl);
+        return -ENOMEM;
+    }
+    ret->curl = curl;
+    return 0;
+}
+
+void http_close(struct http *http)
+{
+    if (http->curl)
+        curl_easy_cleanup(http->curl);
+    http->curl = NULL;
+}
+
+void http_reply_release(struct http_reply *reply)
+{
+    json_object_put(reply->body);
+    *reply = (struct http_reply){ 0 };
+}
+
+/* ---- receiving */
+
+/* An array becomes an object, which is what the guard in common/json.h takes. */
+static json_object *parse(const char *data, size_t size)
+{
+    _cleanup_free_ char *wrapped = NULL;
+    json_object *object = NULL;
+
+    if (size > 0 && data[0] == '[') {
+        int n = asprintf(&wrapped, "{\"items\":%.*s}", (int)size, data);
+        if (n < 0) {
+            wrapped = NULL;
+            return NULL;
+        }
+        data = wrapped;
+        size = (size_t)n;
+    }
+    return json_parse_guarded(data, size, &object) < 0 ? NULL : object;
+}
+
+static int handle_line(struct transfer *t, const char *line, size_t size)
+{
+    _cleanup_json_ json_object *object = parse(line, size);
+
+    return object ? t->stream->line(object, t->stream->userdata) : 0;
+}
+
+static int handle_lines(struct transfer *t)
+{
+    size_t at = 0;
+    int r = 0;
+
+    for (char *end; r == 0 && (end = memchr(t->data + at, '\n', t->size - at));) {
+        r = handle_line(t, t->data + at, (size_t)(end - t->data) - at);
+        at = (size_t)(end - t->data) + 1;
+    }
+    memmove(t->data, t->data + at, t->size - at);
+    t->size -= at;
+    return r;
+}
+
+static bool is_stream(const struct transfer *t)
+{
+    long status = 0;
+
+    curl_easy_getinfo(t->http->curl, CURLINFO_RESPONSE_CODE, &status);
+    return t->stream && status == 200;
+}
+
+static size_t on_data(char *data, size_t one, size_t size, void *userdata)
+{
+    struct transfer *t = userdata;
+
+    if (size > HTTP_REPLY_MAX - t->size) {
+        t->error = -EMSGSIZE;
+        return 0;
+    }
+    char *longer = realloc(t->data, t->size + size + 1);
+    if (!longer) {
+        t->error = -ENOMEM;
+        return 0;
+    }
+    memcpy(longer + t->size, data, size);
+    t->data = longer;
+    t->size += size;
+    t->data[t->size] = '\0';
+    if (is_stream(t))
+        t->error = handle_lines(t);
+    return t->error == 0 ? size : 0;
+}
+
+static int on_progress(void *userdata, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    struct transfer *t = userdata;
+
+    if (t->stream && t->stream->abort(t->stream->userdata))
+        t->error = -ECANCELED;
+    return t->error != 0;
+}
+
+/* ---- sending */
+
+static int connect_error(CURL *curl)
+{
+    long error = 0;
+
+    curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
+    return error > 0 ? -(int)error : -ECONNREFUSED;
+}
+
+static int curl_error(CURL *curl, CURLcode code)
+{
+    switch ((int)code) {
+    case CURLE_OK:
+        return 0;
+    case CURLE_COULDNT_CONNECT:
+        return connect_error(curl);
+    case CURLE_OPERATION_TIMEDOUT:
+        return -ETIMEDOUT;
+    case CURLE_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+        return -ECONNRESET;
+    default:
+        return -EBADMSG;
+    }
+}
+
+/* Everything that one request needs is set, so nothing of the one before is left. */
+static CURLcode set_options(CURL *curl, const struct http_request *request,
+                            struct transfer *transfer, const char *url, struct curl_slist *headers)
+{
+    size_t size = 0;
+    const char *body = request->body ? json_text(request->body, &size) : "";
+    CURLcode code = curl_easy_setopt(curl, CURLOPT_URL, url);
+
+    /* POST with the method's own name: libcurl sends a body with nothing else. */
+    bool is_get = strcmp(request->method, "GET") == 0;
+    if (code == CURLE_OK)
+        code = is_get ? curl_easy_setopt(curl, CURLOPT_HTTPGET, 1L)
+                      : curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    if (code == CURLE_OK && !is_get)
+        code = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    if (code == CURLE_OK && !is_get)
+        code = curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)size);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_NOPROGRESS, transfer->stream ? 0L : 1L);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_XFERINFODATA, transfer);
+    if (code == CURLE_OK)
+        code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(request->timeout_usec / 1000));
+    return code;
+}
+
+static int perform(struct http *http, const struct http_request *request, struct transfer *transfer)
+{
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    _cleanup_free_ char *url = NULL;
+
+    if (!headers || asprintf(&url, HOST "%s", request->path) < 0) {
+        url = NULL;
+        curl_slist_free_all(headers);
+        return -ENOMEM;
+    }
+    CURLcode code = set_options(http->curl, request, transfer, url, headers);
+    if (code == CURLE_OK)
+        code = curl_easy_perform(http->curl);
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    return transfer->error != 0 ? transfer->error : curl_error(http->curl, code);
+}
+
+int http_stream(struct http *http, const struct http_request *request,
+                const struct http_stream *stream, struct http_reply *ret)
+{
+    struct transfer transfer = { .http = http, .stream = stream };
+    long status = 0;
+
+    int r = perform(http, request, &transfer);
+    curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (r == 0)
+        *ret = (struct http_reply){ (unsigned)status, parse(transfer.data, transfer.size) };
+    free(transfer.data);
+    return r;
+}
+
+int http_call(struct http *http, const struct http_request *request, struct http_reply *ret)
+{
+    return http_stream(http, request, NULL, ret);
+}

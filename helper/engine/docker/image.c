@@ -1,0 +1,245 @@
+/* Images of the daemon, see image.h. */
+#include "image.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/escape.h"
+
+#define LAYERS_MAX 256 /* overlay2 takes 128 */
+
+bool image_reference_is_valid(const char *reference)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-/:@";
+
+    return reference[0] != '\0' && strlen(reference) <= ENGINE_TEXT_MAX &&
+           reference[strspn(reference, allowed)] == '\0' && !strchr("./-:@", reference[0]) &&
+           !strstr(reference, "..") && !strstr(reference, "//");
+}
+
+/* ---- find */
+
+/* The daemon shortens the names of its default registry, podman does not. */
+static const char *short_name(const char *name)
+{
+    static const char *const prefixes[] = { "docker.io/", "library/" };
+
+    for (size_t i = 0; i < ELEMENTS(prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            name += strlen(prefixes[i]);
+    return name;
+}
+
+/* Bytes of a reference's name, without tag and digest. */
+static size_t name_length(const char *reference)
+{
+    const char *slash = strrchr(reference, '/');
+
+    return (size_t)(slash ? slash - reference : 0) + strcspn(slash ? slash : reference, ":@");
+}
+
+static bool is_of_name(const char *digest, const char *reference)
+{
+    const char *a = short_name(digest), *b = short_name(reference);
+    size_t n = name_length(b);
+
+    return strncmp(a, b, n) == 0 && a[n] == '@';
+}
+
+/* The digest by which the reference's own registry knows the image; of an image that was built or
+ * loaded here there is none. */
+static const char *find_digest(json_object *image, const char *reference)
+{
+    json_object *digests = json_object_object_get(image, "RepoDigests");
+
+    if (!json_object_is_type(digests, json_type_array))
+        return NULL;
+    for (size_t i = 0; i < json_object_array_length(digests); i++) {
+        const char *digest = json_object_get_string(json_object_array_get_idx(digests, i));
+        if (digest && is_of_name(digest, reference) && strchr(digest, '@'))
+            return strchr(digest, '@') + 1;
+    }
+    return NULL;
+}
+
+/* A volume would be storage outside of every limit. */
+static int check_volumes(struct api *api, const char *reference, json_object *image)
+{
+    json_object *volumes =
+        json_object_object_get(json_object_object_get(image, "Config"), "Volumes");
+
+    if (!json_object_is_type(volumes, json_type_object))
+        return 0;
+    json_object_object_foreach(volumes, path, value)
+    {
+        _cleanup_free_ char *shown = escape_text(path, strlen(path), 60);
+        (void)value;
+        return api_fail(api, -EPERM,
+                        "The image '%.100s' declares a volume (%s), which would be storage without "
+                        "a limit. Use one that has no VOLUME.",
+                        reference, shown ? shown : "");
+    }
+    return 0;
+}
+
+static int take_image(struct api *api, const char *reference, json_object *body, struct image *ret)
+{
+    const char *id = json_get_string(body, "Id");
+    const char *digest = find_digest(body, reference), *wanted = strchr(reference, '@');
+    char prefixed[ENGINE_TEXT_MAX + 1];
+
+    if (!id || strlen(id) + sizeof("sha256:") > sizeof(ret->id) ||
+        (digest && strlen(digest) >= sizeof(ret->digest)))
+        return api_fail(api, -EBADMSG, "Docker's answer about the image '%.100s' has no id.",
+                        reference);
+    /* podman leaves the algorithm out. */
+    snprintf(prefixed, sizeof(prefixed), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
+    if (!digest)
+        digest = prefixed;
+    if (wanted && strcmp(wanted + 1, digest) != 0)
+        return api_fail(api, -EPERM, "Docker has another image (%.80s) for '%.200s'.", digest,
+                        reference);
+    strcpy(ret->id, prefixed);
+    strcpy(ret->digest, digest);
+    return check_volumes(api, reference, body);
+}
+
+int image_find(struct api *api, const char *reference, struct image *ret)
+{
+    struct http_reply reply = { 0 };
+
+    int r = api_call(api, "GET", NULL, API_TIMEOUT_USEC, &reply, "/images/%s/json", reference);
+    if (r == 0 && reply.status == 200)
+        r = take_image(api, reference, reply.body, ret);
+    else if (r == 0 && reply.status == 404)
+        r = api_fail(api, -ENOENT,
+                     "The image '%.100s' is not on this machine. Get it with: sbxctl pull %.100s",
+                     reference, reference);
+    else if (r == 0)
+        r = api_fail_refused(api, "tell about the image", api_words(&reply));
+    http_reply_release(&reply);
+    return r;
+}
+
+/* ---- pull */
+
+struct layer {
+    char id[16];
+    uint64_t current, total;
+};
+
+struct pull {
+    struct layer layers[LAYERS_MAX];
+    size_t n_layers;
+    char error[ENGINE_TEXT_MAX + 1];
+    image_progress_fn progress;
+    void *userdata;
+};
+
+static struct layer *get_layer(struct pull *pull, const char *id)
+{
+    for (size_t i = 0; i < pull->n_layers; i++)
+        if (strcmp(pull->layers[i].id, id) == 0)
+            return &pull->layers[i];
+    if (pull->n_layers == LAYERS_MAX || strlen(id) >= sizeof(pull->layers[0].id))
+        return NULL;
+    struct layer *layer = &pull->layers[pull->n_layers++];
+    strcpy(layer->id, id);
+    return layer;
+}
+
+static bool report(struct pull *pull)
+{
+    uint64_t current = 0, total = 0;
+
+    for (size_t i = 0; i < pull->n_layers; i++) {
+        current += pull->layers[i].current;
+        total += pull->layers[i].total;
+    }
+    return pull->progress(current, total, pull->userdata);
+}
+
+static uint64_t get_bytes(json_object *detail, const char *key)
+{
+    int64_t n = json_object_get_int64(json_object_object_get(detail, key));
+
+    /* Nobody's layer has a petabyte, and a sum of them does not overflow. */
+    return n > 0 && n < INT64_C(1) << 50 ? (uint64_t)n : 0;
+}
+
+/* Of the phases of a layer the download is what takes long, and what has a size. */
+static void take_progress(struct pull *pull, json_object *line)
+{
+    const char *id = json_get_string(line, "id"), *status = json_get_string(line, "status");
+    json_object *detail = json_object_object_get(line, "progressDetail");
+    struct layer *layer = id && status ? get_layer(pull, id) : NULL;
+
+    if (!layer)
+        return;
+    if (strcmp(status, "Downloading") == 0) {
+        layer->current = get_bytes(detail, "current");
+        uint64_t total = get_bytes(detail, "total");
+        layer->total = total > layer->current ? total : layer->current;
+    } else if (strcmp(status, "Download complete") == 0 || strcmp(status, "Pull complete") == 0) {
+        layer->current = layer->total;
+    }
+}
+
+static int on_line(json_object *line, void *userdata)
+{
+    struct pull *pull = userdata;
+    const char *error = json_get_string(line, "error");
+
+    if (error) {
+        snprintf(pull->error, sizeof(pull->error), "%s", error);
+        return 0;
+    }
+    take_progress(pull, line);
+    return report(pull) ? 0 : -ECANCELED;
+}
+
+static bool on_second(void *userdata)
+{
+    return !report(userdata);
+}
+
+static int fail_pull(struct api *api, const char *reference, const char *words)
+{
+    if (strstr(words, "no space left on device"))
+        return api_fail_refused(api, "pull the image", words);
+    _cleanup_free_ char *shown = escape_text(words, strlen(words), 200);
+    return api_fail(api, -EREMOTEIO,
+                    "The image '%.60s' is not on this machine and could not be pulled: %s. When "
+                    "the registry has it: sbxctl pull %.60s",
+                    reference, shown ? shown : "", reference);
+}
+
+int image_pull(struct api *api, const char *reference, uint64_t timeout_usec,
+               image_progress_fn progress, void *userdata)
+{
+    _cleanup_free_ struct pull *pull = calloc(1, sizeof(*pull));
+    struct http_reply reply = { 0 };
+
+    if (!pull)
+        return api_fail(api, -ENOMEM, "The engine is out of memory.");
+    pull->progress = progress;
+    pull->userdata = userdata;
+    const struct http_stream stream = { on_line, on_second, pull };
+    /* Without a tag or digest it would pull every tag. */
+    const char *tag = reference[name_length(reference)] == '\0' ? ":latest" : "";
+    int r = api_stream(api, "POST", timeout_usec, &stream, &reply, "/images/create?fromImage=%s%s",
+                       reference, tag);
+    if (r == -ETIMEDOUT)
+        r = api_fail(api, r,
+                     "The image '%.100s' could not be pulled in %u s (PullTimeout=). Layers that "
+                     "are complete are kept; go on with: sbxctl pull %.100s",
+                     reference, (unsigned)(timeout_usec / 1000000), reference);
+    else if (r == 0 && reply.status != 200)
+        r = fail_pull(api, reference, api_words(&reply));
+    else if (r == 0 && pull->error[0])
+        r = fail_pull(api, reference, pull->error);
+    http_reply_release(&reply);
+    return r;
+}

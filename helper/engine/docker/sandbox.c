@@ -1,0 +1,364 @@
+/* The life of one sandbox, see sandbox.h: image, start, ready, kill, ended. */
+#include "sandbox.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <systemd/sd-daemon.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/peer.h"
+#include "config-paths.h"
+#include "container.h"
+#include "control.h"
+#include "engine/counters.h"
+#include "engine/dialogue.h"
+#include "image.h"
+
+#define READY_TIMEOUT_SEC 20
+/* The broker waits 5 s for the last word. */
+#define KILL_TIMEOUT_USEC (3 * USEC_PER_SEC)
+#define GONE_TIMEOUT_SEC 60
+#define PROGRESS_USEC (USEC_PER_SEC / 5)
+
+struct sandbox {
+    const struct service *service;
+    int broker;
+    struct control control;
+    struct api api;
+    uint64_t connection;
+    struct engine_start start;
+    struct account account;
+    struct image image;
+    char name[CONTAINER_NAME_MAX];
+    bool made; /* there is, or may be, a container */
+    pid_t launcher;
+    char cgroup[CONTROL_CGROUP_MAX];
+    uint64_t cpu_before_usec;    /* used before the program could start */
+    uint64_t last_progress_usec; /* when the broker was last told of it */
+};
+
+static uint64_t now(void)
+{
+    return clock_usec(CLOCK_MONOTONIC);
+}
+
+static int refuse(const struct sandbox *s, int error, const char *sentence)
+{
+    dialogue_send_error(s->broker, s->name, "start", sentence);
+    return error;
+}
+
+/* In the words that the api has for it. The phase tells the broker whether another engine would
+ * help. */
+static int refuse_api(const struct sandbox *s, int error)
+{
+    dialogue_send_error(s->broker, s->name, s->api.unusable ? "engine" : "start", s->api.error);
+    return error;
+}
+
+/* ---- image */
+
+static bool broker_spoke(const struct sandbox *s)
+{
+    struct pollfd fd = { .fd = s->broker, .events = POLLIN };
+
+    return poll(&fd, 1, 0) != 0;
+}
+
+/* Whatever the broker says before it has a sandbox is that it does not want one any more. */
+static bool on_pull_progress(uint64_t current, uint64_t total, void *userdata)
+{
+    struct sandbox *s = userdata;
+    struct engine_message message = { .type = ENGINE_PROGRESS };
+
+    if (broker_spoke(s))
+        return false;
+    if (now() - s->last_progress_usec < PROGRESS_USEC)
+        return true;
+    s->last_progress_usec = now();
+    strcpy(message.progress.phase, "pull");
+    message.progress.current = current;
+    message.progress.total = total;
+    return engine_send(s->broker, &message, NULL, 0) >= 0;
+}
+
+static const char *image_of(const struct sandbox *s)
+{
+    return s->start.image[0] ? s->start.image : s->service->config->default_image;
+}
+
+static int get_image(struct sandbox *s)
+{
+    const char *reference = image_of(s);
+
+    if (!image_reference_is_valid(reference))
+        return refuse(s, -EINVAL,
+                      "That is not the name of an image: use NAME:TAG or "
+                      "NAME@sha256:DIGEST.");
+    int r = image_find(&s->api, reference, &s->image);
+    if (r == -ENOENT && !s->api.unusable) {
+        r = image_pull(&s->api, reference, s->service->config->pull_timeout_usec, on_pull_progress,
+                       s);
+        if (r == -ECANCELED)
+            return r;
+        r = r < 0 ? r : image_find(&s->api, reference, &s->image);
+    }
+    return r < 0 ? refuse_api(s, r) : 0;
+}
+
+/* ---- start */
+
+static int prepare(struct sandbox *s)
+{
+    int r = account_create(RUNTIME_DIR, s->connection, s->start.cpu_percent, &s->account);
+    r = r < 0 ? r : account_fill(&s->account, s->service->uid, s->service->gid);
+    r = r < 0 ? r : control_listen(&s->control, RUNTIME_DIR, s->connection);
+    return r < 0 ? refuse(s, r, "The files of the sandbox cannot be made in /run. Is it full?") : 0;
+}
+
+static int launch(struct sandbox *s)
+{
+    const struct container_spec spec = {
+        .start = &s->start,
+        .image = s->image.id,
+        .service = s->service->id,
+        .connection = s->connection,
+        .uid = s->service->uid,
+        .gid = s->service->gid,
+        .launcher = SBXCTL_LIBEXECDIR "/sbxctl-launch",
+        .control = s->control.path,
+        .account = &s->account,
+        .runtime = s->service->config->runtime,
+    };
+    struct container_state state;
+
+    int r = container_create(&s->api, &spec, s->name);
+    /* After a time-out nobody knows. One that has our name is somebody else's. */
+    s->made = r != -EEXIST;
+    r = r < 0 ? r : container_start(&s->api, s->name);
+    r = r < 0 ? r : container_inspect(&s->api, s->name, &state);
+    if (r < 0)
+        return refuse_api(s, r);
+    s->launcher = state.pid;
+    control_cgroup(state.pid, s->cgroup);
+    return 0;
+}
+
+static int start(struct sandbox *s)
+{
+    if (s->start.network)
+        return refuse(s, -EOPNOTSUPP,
+                      "The Docker engine cannot give a sandbox access to the "
+                      "network.");
+    int r = api_open(s->service->config->socket, &s->api);
+    if (r < 0)
+        return refuse_api(s, r);
+    if (s->service->must_sweep)
+        container_sweep(&s->api, s->service->id, 0);
+    r = get_image(s);
+    r = r < 0 ? r : prepare(s);
+    return r < 0 ? r : launch(s);
+}
+
+/* ---- ready */
+
+/* Says why the launcher did not come up. */
+static void refuse_not_ready(struct sandbox *s)
+{
+    struct container_state state = { 0 };
+    char sentence[ENGINE_TEXT_MAX + 1];
+
+    if (container_inspect(&s->api, s->name, &state) < 0) {
+        refuse_api(s, -ECONNRESET);
+        return;
+    }
+    if (!state.running)
+        snprintf(sentence, sizeof(sentence),
+                 "The container ended before the program could be started (status %d%s).",
+                 state.exit_code, state.oom_killed ? ", out of memory" : "");
+    else
+        snprintf(sentence, sizeof(sentence),
+                 "The sandbox did not get ready in %d s. The machine may be overloaded, or the "
+                 "container cannot reach the engine's socket; try again later.",
+                 READY_TIMEOUT_SEC);
+    refuse(s, -ETIMEDOUT, sentence);
+}
+
+/* Hands the workspace and the control socket to the broker. From here on it speaks to the launcher
+ * itself, and nobody can connect to the socket in the container any more. */
+static enum outcome hand_over(struct sandbox *s, int workspace)
+{
+    struct engine_message message = { .type = ENGINE_READY };
+    const int fds[] = { workspace, s->control.sock };
+
+    strcpy(message.ready.sandbox_id, s->name);
+    snprintf(message.ready.image, sizeof(message.ready.image), "%s", image_of(s));
+    strcpy(message.ready.image_digest, s->image.digest);
+    int r = engine_send(s->broker, &message, fds, ELEMENTS(fds));
+    control_close(&s->control);
+    return r < 0 ? OUTCOME_GONE : OUTCOME_READY;
+}
+
+static enum outcome get_ready(struct sandbox *s)
+{
+    uint64_t deadline = now() + READY_TIMEOUT_SEC * USEC_PER_SEC;
+    _cleanup_close_ int workspace = -1;
+    struct launch_ready ready;
+
+    int r = control_accept(&s->control, s->broker, s->launcher, deadline);
+    if (r == -ECANCELED)
+        return broker_spoke(s) ? OUTCOME_GONE : OUTCOME_FAILED;
+    enum outcome outcome = OUTCOME_FAILED;
+    if (r >= 0)
+        outcome =
+            dialogue_await_ready(s->broker, s->control.sock, deadline - now(), &ready, &workspace);
+    if (outcome == OUTCOME_FAILED)
+        refuse_not_ready(s);
+    return outcome == OUTCOME_READY ? hand_over(s, workspace) : outcome;
+}
+
+/* ---- run */
+
+static enum outcome supervise(struct sandbox *s)
+{
+    struct dialogue_ends ends = dialogue_ends(&s->start);
+    enum outcome outcome;
+
+    while ((outcome = dialogue_await_end(s->broker, &ends)) == OUTCOME_GRACE)
+        /* The launcher hands it on to the programs, which may use it to tidy up. */
+        if (container_kill(&s->api, s->name, "SIGTERM", KILL_TIMEOUT_USEC) < 0)
+            return OUTCOME_KILL;
+    return outcome;
+}
+
+/* ---- end */
+
+/* What is left to know of a container that ended before its counters were read. */
+static void ask_afterwards(struct sandbox *s, struct engine_ended *ended)
+{
+    struct container_state state;
+
+    if (container_inspect(&s->api, s->name, &state) >= 0 && state.exists)
+        ended->oom_kills = state.oom_killed;
+}
+
+/* Without what Docker used to make the sandbox, which is charged to its control group, too. */
+static uint64_t cpu_of_program(const struct sandbox *s, uint64_t cpu_usec)
+{
+    bool comparable = counter_is_known(cpu_usec) && counter_is_known(s->cpu_before_usec);
+
+    return comparable && cpu_usec >= s->cpu_before_usec ? cpu_usec - s->cpu_before_usec : cpu_usec;
+}
+
+static struct engine_ended count(struct sandbox *s)
+{
+    struct counters counters;
+
+    counters_read(s->cgroup, &counters);
+    struct engine_ended ended = {
+        .oom_kills = counters.oom_kills,
+        .cpu_usec = cpu_of_program(s, counters.cpu_usec),
+        .memory_peak_bytes = counters.memory_peak_bytes,
+        .task_refusals = counters.task_refusals,
+        .leftovers = counters.processes,
+    };
+    /* One of them is the launcher. */
+    if (counter_is_known(ended.leftovers) && ended.leftovers > 0)
+        ended.leftovers--;
+    if (!counter_is_known(ended.oom_kills))
+        ask_afterwards(s, &ended);
+    if (!counter_is_known(ended.memory_peak_bytes) && counter_is_known(counters.processes))
+        ended.memory_peak_bytes = container_memory_peak(&s->api, s->name);
+    return ended;
+}
+
+/* Makes sure that the container is gone; the broker has its answer already. A daemon that is being
+ * restarted gets some time. Returns 0 or a negative errno. */
+static int await_gone(struct sandbox *s)
+{
+    uint64_t deadline = now() + GONE_TIMEOUT_SEC * USEC_PER_SEC;
+    struct container_state state;
+    int r = -EBUSY;
+
+    for (unsigned pause = 10000; now() < deadline; pause = pause < 500000 ? pause * 2 : pause) {
+        r = container_remove(&s->api, s->name);
+        r = r < 0 ? r : container_inspect(&s->api, s->name, &state);
+        if (r >= 0 && !state.exists)
+            return 0;
+        usleep(pause);
+    }
+    fprintf(stderr, SD_ERR "%s is still there %d s after it was removed: %s\n", s->name,
+            GONE_TIMEOUT_SEC, s->api.error);
+    return r < 0 ? r : -ETIMEDOUT;
+}
+
+/* Reads the counters while the sandbox stands, then has everything in it killed. */
+static int end(struct sandbox *s, enum outcome outcome)
+{
+    struct engine_message message = { .type = ENGINE_ENDED };
+
+    message.ended = count(s);
+    message.ended.why = dialogue_explain(&message.ended, outcome == OUTCOME_TIMEOUT);
+    int r = container_kill(&s->api, s->name, "SIGKILL", KILL_TIMEOUT_USEC);
+    if (r < 0)
+        fprintf(stderr, SD_ERR "%s: %s\n", s->name, s->api.error);
+    message.ended.cleaned = r >= 0;
+    if (outcome == OUTCOME_KILL || outcome == OUTCOME_TIMEOUT)
+        engine_send(s->broker, &message, NULL, 0);
+    return await_gone(s);
+}
+
+/* ---- all of it */
+
+static int serve(struct sandbox *s)
+{
+    struct counters before;
+
+    if (dialogue_receive_start(s->broker, &s->start) < 0)
+        return 0;
+    container_name(s->start.run_id, s->name);
+    /* A refusal was sent by whoever refused. */
+    if (start(s) < 0)
+        return s->made ? await_gone(s) : 0;
+    enum outcome outcome = get_ready(s);
+    counters_read(s->cgroup, &before);
+    s->cpu_before_usec = before.cpu_usec;
+    if (outcome == OUTCOME_READY)
+        outcome = supervise(s);
+    return end(s, outcome);
+}
+
+int sandbox_serve(int sock, uint64_t connection, const struct service *service)
+{
+    struct sandbox s = {
+        .service = service,
+        .broker = sock,
+        .control = CONTROL_NULL,
+        .connection = connection,
+    };
+
+    int r = serve(&s);
+    control_close(&s.control);
+    account_remove(RUNTIME_DIR, connection);
+    close_fd(s.broker);
+    api_close(&s.api);
+    return r;
+}
+
+int sandbox_sweep(const struct service *service, uint64_t connection)
+{
+    struct api api;
+
+    int r = api_open(service->config->socket, &api);
+    r = r < 0 ? r : container_sweep(&api, service->id, connection);
+    if (r < 0)
+        fprintf(stderr, SD_WARNING "Cannot look for abandoned sandboxes: %s\n", api.error);
+    api_close(&api);
+    return r < 0 ? r : 0;
+}
