@@ -14,6 +14,7 @@ import textwrap
 import time
 import uuid
 
+import docker_engine
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
@@ -96,11 +97,15 @@ class Machine:
     # Every time limit of a test is multiplied by it.
     patience = 1
 
-    def __init__(self, *entry):
-        """`entry` is the command that runs others in the machine, without its options."""
+    def __init__(self, *entry, engine=None):
+        """`entry` is the command that runs others in the machine, without its options. With `engine`,
+        each `sbxctl run` that names none uses it instead of the machine's default."""
         self._entry = [str(word) for word in entry]
+        self.engine = engine
 
     def _command(self, argv, user, tty=False):
+        if self.engine and list(argv[:2]) == ["sbxctl", "run"] and "--engine" not in argv:
+            argv = ["sbxctl", "run", "--engine", self.engine, *argv[2:]]
         return [
             *self._entry,
             "--user",
@@ -127,9 +132,11 @@ class Machine:
     def popen(self, argv, user=None):
         """Starts a command and returns at once; stdin, stdout and stderr are pipes."""
         pid_file = f"/tmp/pid-{uuid.uuid4()}"
-        wrapped = ["sh", "-c", 'echo $$ >"$0"; exec "$@"', pid_file, *argv]
+        entry = self._command(argv, user)
+        at = entry.index("--") + 1
+        wrapped = ["sh", "-c", 'echo $$ >"$0"; exec "$@"', pid_file]
         popen = subprocess.Popen(
-            self._command(wrapped, user),
+            [*entry[:at], *wrapped, *entry[at:]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -228,6 +235,7 @@ class VirtualMachine(Machine):
 
 def pytest_addoption(parser):
     parser.addoption("--machine-release", default="trixie", help="which test machine to use")
+    parser.addoption("--engine", help="let runs that name no engine use this one")
     parser.addoption("--virtual-machine", action="store_true", help="use the one of tests/vm instead")
 
 
@@ -237,13 +245,16 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def machine(request):
+    engine = request.config.getoption("--engine")
     if request.config.getoption("--virtual-machine"):
-        machine = VirtualMachine(TESTS / "vm" / "exec")
+        machine = VirtualMachine(TESTS / "vm" / "exec", engine=engine)
     else:
         release = request.config.getoption("--machine-release")
-        machine = Machine(TESTS / "machine" / "exec", "--release", release)
+        machine = Machine(TESTS / "machine" / "exec", "--release", release, engine=engine)
     answer = machine.run(["true"])
     if answer.status != 0:
         pytest.exit(answer.errors, returncode=1)
     machine.install_modules()
+    if engine == "docker":
+        docker_engine.use_machine_as_image(machine)
     return machine

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "container.h"
+
+#define HOSTNAME "sandbox"
 
 /* Added with the first error kept, as json_add() takes what failed itself. */
 struct builder {
@@ -86,7 +89,12 @@ static json_object *mounts(struct builder *b, const struct container_spec *spec)
     return array;
 }
 
-/* All that can be written to. */
+/* Nothing to see. Control groups would name other people's runs; terminals come from the kernel's
+ * one pool of 4096 (kernel.pty.max), which one program could use up for everybody; message queues
+ * need no file system. */
+static const char *const hidden[] = { "/dev/mqueue", "/dev/pts", "/sys/fs/cgroup" };
+
+/* All that can be written to, and what is hidden. */
 static json_object *tmpfs(struct builder *b, const struct container_spec *spec)
 {
     const struct engine_start *start = spec->start;
@@ -102,6 +110,8 @@ static json_object *tmpfs(struct builder *b, const struct container_spec *spec)
              start->scratch_bytes, start->workspace_inodes);
     add_text(b, object, "/tmp", options);
     add_text(b, object, "/dev/shm", options);
+    for (size_t i = 0; i < ELEMENTS(hidden); i++)
+        add_text(b, object, hidden[i], "ro,noexec,nosuid,nodev,size=4k,nr_inodes=2,mode=0555");
     return object;
 }
 
@@ -126,6 +136,8 @@ static json_object *host_config(struct builder *b, const struct container_spec *
     static const char *const all[] = { "ALL", NULL };
     /* The daemon's own seccomp and AppArmor profiles stay; the launcher adds a stricter filter. */
     static const char *const security[] = { "no-new-privileges", NULL };
+    /* A program that asks for the address of its own host gets one. */
+    static const char *const hosts[] = { HOSTNAME ":127.0.0.1", NULL };
     const struct engine_start *start = spec->start;
     json_object *object = json_object_new_object();
 
@@ -133,6 +145,7 @@ static json_object *host_config(struct builder *b, const struct container_spec *
     add_bool(b, object, "AutoRemove", false);
     add(b, object, "CapDrop", texts(b, all));
     add_text(b, object, "CgroupnsMode", "private");
+    add(b, object, "ExtraHosts", texts(b, hosts));
     add_bool(b, object, "Init", false);
     add_text(b, object, "IpcMode", "private");
     add(b, object, "LogConfig", log_config(b));
@@ -193,7 +206,7 @@ json_object *container_request(const struct container_spec *spec)
     add(&b, object, "Entrypoint", texts(&b, entrypoint));
     add(&b, object, "Healthcheck", no_healthcheck(&b));
     add(&b, object, "HostConfig", host_config(&b, spec));
-    add_text(&b, object, "Hostname", "sandbox");
+    add_text(&b, object, "Hostname", HOSTNAME);
     add_text(&b, object, "Image", spec->image);
     add(&b, object, "Labels", labels(&b, spec));
     add_bool(&b, object, "OpenStdin", false);

@@ -1,0 +1,33 @@
+"""The Docker engine of the test machine: images for it to run, its configuration, what it left behind."""
+
+PYTHON_IMAGE = "sbxctl-test/python:trixie"
+CONFIG = "/etc/sbxctl/engine-docker.conf"
+
+# The machine's own programs: an image for which nothing has to be fetched, with what users' scripts expect.
+MAKE_PYTHON_IMAGE = """
+tar -C / --exclude='usr/*bin/docker*' --exclude='usr/*bin/containerd*' --exclude=usr/bin/podman \\
+    --exclude=usr/lib/gcc --exclude=usr/lib/sbxctl \\
+    -c bin lib lib64 sbin usr etc/alternatives etc/ld.so.cache etc/fonts etc/matplotlibrc |
+docker import - "$1"
+"""
+
+
+def configure(machine, **keys):
+    """Gives the engine this configuration and no other."""
+    lines = ["[Docker]", *(f"{key}={value}" for key, value in keys.items())]
+    machine.write(CONFIG, "".join(f"{line}\n" for line in lines).encode())
+    machine.run(["systemctl", "stop", "sbxctl-engine-docker.service"], check=True)
+
+
+def use_machine_as_image(machine):
+    if machine.run(["docker", "image", "inspect", PYTHON_IMAGE]).status != 0:
+        machine.run(["bash", "-euo", "pipefail", "-c", MAKE_PYTHON_IMAGE, "make", PYTHON_IMAGE],
+                    timeout=300, check=True)
+    configure(machine, DefaultImage=PYTHON_IMAGE)
+
+
+def containers(machine):
+    """Names of our containers, whatever their state."""
+    listed = machine.run(["docker", "ps", "--all", "--filter", "label=io.sbxctl.run", "--format", "{{.Names}}"],
+                         check=True)
+    return listed.text.split()
