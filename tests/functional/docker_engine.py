@@ -7,7 +7,7 @@ CONFIG = "/etc/sbxctl/engine-docker.conf"
 MAKE_PYTHON_IMAGE = """
 tar -C / --exclude='usr/*bin/docker*' --exclude='usr/*bin/containerd*' --exclude=usr/bin/podman \\
     --exclude=usr/lib/gcc --exclude=usr/lib/sbxctl \\
-    -c bin lib lib64 sbin usr etc/alternatives etc/ld.so.cache etc/fonts etc/matplotlibrc |
+    -c bin lib lib64 sbin usr etc/alternatives etc/ld.so.cache etc/fonts etc/matplotlibrc etc/ssl/certs |
 docker import - "$1"
 """
 

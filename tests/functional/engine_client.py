@@ -19,6 +19,9 @@ CODE, SIGNAL, EXEC = 1, 2, 3
 PUT_DONE_LAYOUT = "=iIQQqqqq"
 EXITED_LAYOUT = "=IiQIIQII"
 
+# The engine that is meant where none is named.
+ENGINE = os.environ.get("ENGINE", "systemd")
+
 START = {
     "ownerUid": 1000,
     "cpuPercent": 100,
@@ -148,7 +151,7 @@ def feed(fd, data):
 class Sandbox(Launcher):
     """A sandbox of the engine with that name."""
 
-    def __init__(self, engine="systemd", **options):
+    def __init__(self, engine=ENGINE, **options):
         self.engine = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         began = now()
         self.engine.connect(f"/run/sbxctl/engine/{engine}")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from engines import engine_of
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = """
@@ -18,28 +19,16 @@ time.sleep(600)
 """
 
 
-def units(machine):
-    listed = machine.run(
-        ["systemctl", "list-units", "--all", "--plain", "--no-legend", "sbxctl-run-*"], check=True
-    ).text
-    return listed.split("\n")[:-1]
-
-
-def processes(machine):
-    """Processes of sandboxes: those of the launcher's dynamic users."""
-    listed = machine.run(["ps", "-eo", "uid=,pid=,args="], check=True).text
-    return [line for line in listed.splitlines() if 61184 <= int(line.split()[0]) <= 65519]
-
-
 def nothing_left(machine):
-    return not units(machine) and not processes(machine)
+    return engine_of(machine).nothing_left()
 
 
 def start(machine, script=STUBBORN):
     machine.wait_for(lambda: nothing_left(machine), 10, "earlier runs to be gone")
     running = machine.popen(["sbxctl", "run", "-c", script], user="alice")
     assert running.popen.stdout.readline() == b"up\n"
-    assert units(machine) and processes(machine)
+    engine = engine_of(machine)
+    assert engine.sandboxes() and engine.processes()
     return running
 
 
@@ -72,14 +61,9 @@ def test_killed_broker_leaves_nothing_and_the_record_says_lost(machine):
     assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
 
 
-def engine_children(machine):
-    parent = str(machine.main_pid("sbxctl-engine-systemd.service"))
-    return machine.run(["pgrep", "-P", parent]).text.split()
-
-
 def test_killed_engine_process_leaves_nothing(machine):
     running = start(machine)
-    for pid in engine_children(machine):
+    for pid in engine_of(machine).children():
         machine.run(["kill", "-KILL", pid])
     machine.wait_for(lambda: nothing_left(machine), 2, "the run to be gone")
     ended = running.finish()
@@ -90,7 +74,7 @@ def test_killed_engine_process_leaves_nothing(machine):
 
 def test_killed_engine_service_leaves_nothing(machine):
     running = start(machine)
-    machine.run(["systemctl", "kill", "-s", "KILL", "sbxctl-engine-systemd.service"], check=True)
+    machine.run(["systemctl", "kill", "-s", "KILL", engine_of(machine).service], check=True)
     machine.wait_for(lambda: nothing_left(machine), 2, "the run to be gone")
     running.finish()
     machine.wait_for(

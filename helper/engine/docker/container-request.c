@@ -102,13 +102,14 @@ static json_object *tmpfs(struct builder *b, const struct container_spec *spec)
     char options[160];
 
     snprintf(options, sizeof(options),
-             "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=0700,uid=%u,gid=%u",
+             "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=0755,uid=%u,gid=%u",
              start->workspace_bytes, start->workspace_inodes, spec->uid, spec->gid);
     add_text(b, object, "/workspace", options);
     snprintf(options, sizeof(options),
              "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=1777",
              start->scratch_bytes, start->workspace_inodes);
     add_text(b, object, "/tmp", options);
+    add_text(b, object, "/var/tmp", options);
     add_text(b, object, "/dev/shm", options);
     for (size_t i = 0; i < ELEMENTS(hidden); i++)
         add_text(b, object, hidden[i], "ro,noexec,nosuid,nodev,size=4k,nr_inodes=2,mode=0555");
