@@ -85,6 +85,10 @@ int plan_print(json_object *object)
     printf("%-13s %s (%s)\n", "language", language, interpreter);
     print_arguments(plan.arguments);
     printf("%-13s %s\n", "engine", engine);
+    if (plan.image) {
+        _cleanup_free_ char *image = displayed(plan.image);
+        printf("%-13s %s\n", "image", image);
+    }
     if (plan.policy)
         policy_print_lines(&policy);
     print_inputs(plan.inputs);

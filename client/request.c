@@ -155,6 +155,8 @@ static int add_wishes(json_object *parameters, const struct run_options *options
     };
     int r = json_add_string(parameters, "engine", options->engine);
 
+    if (r == 0)
+        r = json_add_string(parameters, "image", options->image);
     if (r == 0 && options->network)
         r = json_add_string(parameters, "network", "internet");
     for (size_t i = 0; i < ELEMENTS(numbers) && r == 0; i++) {

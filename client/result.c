@@ -195,6 +195,7 @@ int plan_parse(json_object *object, struct plan *ret)
 {
     static const struct json_field fields[] = {
         NEEDED("engine", struct plan, engine),
+        STRING("image", struct plan, image),
         NEEDED("language", struct plan, language),
         NEEDED("interpreter", struct plan, interpreter),
         NEEDED("scriptName", struct plan, script_name),

@@ -76,7 +76,8 @@ struct result {
 int result_parse(json_object *object, struct result *ret);
 
 struct plan {
-    const char *engine, *language, *interpreter, *script_name, *script_sha256, *request_sha256;
+    const char *engine, *image, *language, *interpreter, *script_name, *script_sha256,
+        *request_sha256;
     uint64_t script_bytes;
     json_object *arguments, *policy, *approvals, *inputs;
 };

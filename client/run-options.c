@@ -60,6 +60,9 @@ static int take_option(const struct verb *verb, int option, const char *argument
         return take_environment(verb, argument, options);
     case OPTION_FILE:
         return take_file(verb, argument, options);
+    case OPTION_IMAGE:
+        options->image = argument;
+        return *argument ? 0 : verb_usage_error(verb, "--image: the image has no name");
     case OPTION_JSON:
         options->json = true;
         return 0;
@@ -147,5 +150,5 @@ void run_options_release(struct run_options *options)
 bool run_options_exceed_defaults(const struct run_options *options)
 {
     return options->network || options->memory_bytes || options->cpu_percent ||
-           options->timeout_usec || options->engine;
+           options->timeout_usec || options->engine || options->image;
 }

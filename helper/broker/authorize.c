@@ -71,7 +71,7 @@ bool authorize_needs_admin(enum approval approval)
 /* ---- For people ---- */
 
 struct list {
-    char items[8][128];
+    char items[8][256];
     size_t n;
 };
 
@@ -116,7 +116,8 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
     if (approvals & APPROVAL_CLOUD)
         list_add(&list, "sending code and files to the cloud (engine %s)", plan->engine);
     if (approvals & APPROVAL_IMAGE)
-        list_add(&list, "an image that is not on this machine's list");
+        list_add(&list, "the image %.200s, which is not on this machine's list",
+                 plan->image ? plan->image : "");
     if (list.n == 0)
         list_add(&list, "running code in a sandbox");
     *buffer = '\0';
@@ -205,6 +206,8 @@ int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *ac
     details_add(&details, "timeout", "%g", (double)limits->timeout_usec / 1e6);
     details_add(&details, "timeout_text", "%s", format_usec(limits->timeout_usec, text));
     details_add(&details, "engine", "%s", plan->engine);
+    if (plan->image)
+        details_add(&details, "image", "%s", plan->image);
     if (plan->language)
         details_add(&details, "language", "%s", plan->language->name);
     r = request ? add_request(&details, request) : 0;

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/config-file.h"
 #include "common/directory.h"
+#include "common/image-reference.h"
 #include "common/quantity.h"
 
 #include <dirent.h>
@@ -21,7 +22,9 @@ enum key_type {
     KEY_BOOL,
     KEY_NETWORK,
     KEY_WORD,
-    KEY_WORDS
+    KEY_WORDS,
+    KEY_IMAGE,
+    KEY_IMAGES
 };
 
 static const struct key {
@@ -53,6 +56,9 @@ static const struct key {
     { "Queue", "QueuedPerUser", KEY_NUMBER, AT(queued_per_user), 0, 10000 },
     { "Helper", "Engine", KEY_WORD, AT(engine), 0, 64 },
     { "Helper", "CloudEngines", KEY_WORDS, AT(cloud_engines), 0, 0 },
+    { "Helper", "ImageEngines", KEY_WORDS, AT(image_engines), 0, 0 },
+    { "Images", "Default", KEY_IMAGE, AT(image), 0, 0 },
+    { "Images", "Allowed", KEY_IMAGES, AT(images), 0, 0 },
     { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
     { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
     { "Helper", "AuditRefusals", KEY_NUMBER, AT(audit_refusals), 1, 1000000 },
@@ -104,9 +110,13 @@ void config_release(struct config *config)
 {
     free(config->engine);
     free_words(config->cloud_engines);
+    free_words(config->image_engines);
+    free(config->image);
+    free_words(config->images);
     for (size_t i = 0; i < config->n_languages; i++) {
         struct language *language = &config->languages[i];
         free(language->name);
+        free(language->image);
         free(language->interpreter);
         free_words(language->options);
         free_words(language->extensions);
@@ -175,6 +185,34 @@ static int parse_words(const char *value, char **ret)
     return 0;
 }
 
+static int apply_image(char **target, const char *value)
+{
+    return image_reference_is_valid(value) ? replace_string(target, value) : -EINVAL;
+}
+
+/* Each line adds to the list; an empty one begins it anew. */
+static int apply_images(char **list, const char *value)
+{
+    char *words[CONFIG_WORDS_MAX + 1] = { NULL };
+    size_t n = 0;
+
+    int r = parse_words(value, words);
+    if (r >= 0 && !words[0])
+        free_words(list);
+    while (list[n])
+        n++;
+    for (size_t i = 0; r >= 0 && words[i]; i++) {
+        if (!image_reference_is_valid(words[i]))
+            r = -EINVAL;
+        else if (n == CONFIG_IMAGES_MAX)
+            r = -E2BIG;
+        else
+            r = replace_string(&list[n++], words[i]);
+    }
+    free_words(words);
+    return r;
+}
+
 static int apply_key(struct config *config, const struct key *key, const char *value)
 {
     void *target = (char *)config + key->offset;
@@ -191,6 +229,10 @@ static int apply_key(struct config *config, const struct key *key, const char *v
                                                                  : -EINVAL;
     case KEY_WORDS:
         return parse_words(value, target);
+    case KEY_IMAGE:
+        return apply_image(target, value);
+    case KEY_IMAGES:
+        return apply_images(target, value);
     case KEY_BYTES:
         r = parse_bytes(value, &number);
         break;
@@ -230,6 +272,8 @@ static int apply_language_key(struct config *config, const char *name, const cha
     }
     if (strcmp(key, "Interpreter") == 0)
         return *value ? replace_string(&language->interpreter, value) : -EINVAL;
+    if (strcmp(key, "Image") == 0)
+        return apply_image(&language->image, value);
     if (strcmp(key, "Options") == 0)
         return parse_words(value, language->options);
     if (strcmp(key, "Extensions") == 0)
@@ -347,7 +391,9 @@ int config_load(const char *directory, const char *vendor_directory, struct conf
     *ret_error = NULL;
     config.engine = strdup("systemd");
     config.cloud_engines[0] = strdup("e2b");
-    if (!config.engine || !config.cloud_engines[0]) {
+    config.image_engines[0] = strdup("docker");
+    config.image = strdup("python:3.12-slim");
+    if (!config.engine || !config.cloud_engines[0] || !config.image_engines[0] || !config.image) {
         config_release(&config);
         return -ENOMEM;
     }

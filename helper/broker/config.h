@@ -9,6 +9,7 @@
 
 #define CONFIG_LANGUAGES_MAX 32
 #define CONFIG_WORDS_MAX 16
+#define CONFIG_IMAGES_MAX 64
 
 /* What may differ from run to run. */
 struct limits {
@@ -20,6 +21,7 @@ struct limits {
 
 struct language {
     char *name;
+    char *image;                            /* of an engine with images; NULL: none of its own */
     char *interpreter;                      /* looked up in the sandbox's PATH */
     char *options[CONFIG_WORDS_MAX + 1];    /* between interpreter and script; NULL-terminated */
     char *extensions[CONFIG_WORDS_MAX + 1]; /* with their dot */
@@ -43,6 +45,9 @@ struct config {
     uint64_t audit_refusals; /* of a user, in a minute */
     char *engine;
     char *cloud_engines[CONFIG_WORDS_MAX + 1]; /* where code and files leave the machine */
+    char *image_engines[CONFIG_WORDS_MAX + 1]; /* that run images */
+    char *image;                               /* of languages that have none; may be NULL */
+    char *images[CONFIG_IMAGES_MAX + 1];       /* allowed besides the languages'; see image.h */
     struct language languages[CONFIG_LANGUAGES_MAX];
     size_t n_languages;
 };

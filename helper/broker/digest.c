@@ -70,6 +70,7 @@ static int digest_whole(EVP_MD_CTX *context, struct request *request, const stru
     bool ok = EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
               add(context, request->script_sha256) && add_list(context, "argv", plan->argv) &&
               add_list(context, "environment", plan->environment) && add(context, plan->engine) &&
+              add(context, plan->image ? plan->image : "") &&
               add_number(context, "network", limits->network) &&
               add_number(context, "memory", limits->memory_bytes) &&
               add_number(context, "cpu", limits->cpu_percent) &&

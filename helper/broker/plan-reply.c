@@ -55,6 +55,7 @@ static json_object *plan_object(struct dry_run *dry)
     _cleanup_json_ json_object *plan = json_object_new_object();
 
     if (!plan || json_add_string(plan, "engine", dry->plan.engine) < 0 ||
+        json_add_string(plan, "image", dry->plan.image) < 0 ||
         json_add_string(plan, "language", dry->plan.language->name) < 0 ||
         json_add_string(plan, "interpreter", dry->plan.language->interpreter) < 0 ||
         json_add(plan, "arguments", arguments_array(request)) < 0 ||

@@ -1,5 +1,6 @@
 /* Admission, limits and command line of a run, see policy.h. */
 #include "broker/policy.h"
+#include "broker/policy-image.h"
 #include "common/escape.h"
 #include "common/quantity.h"
 #include "launch/protocol.h"
@@ -394,8 +395,10 @@ static int apply(const struct config *config, const struct request *request, str
         r = choose_language(config, request, plan, refusal);
     if (r >= 0) {
         refusal->hint[0] = '\0';
-        r = make_argv(request, plan);
+        r = policy_image(config, request->image, plan, refusal);
     }
+    if (r >= 0)
+        r = make_argv(request, plan);
     if (r >= 0)
         r = make_environment(request, plan);
     if (r >= 0)

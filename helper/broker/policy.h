@@ -20,6 +20,7 @@ struct plan {
     struct limits limits;
     const struct language *language; /* borrowed from the configuration */
     const char *engine;              /* borrowed from request or configuration */
+    const char *image;               /* the same; NULL for an engine that runs none */
     unsigned approvals;              /* enum approval, or-ed */
     char **argv;                     /* NULL-terminated; entries borrowed but for [script_index] */
     size_t n_argv, script_index;

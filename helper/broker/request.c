@@ -2,6 +2,7 @@
 #include "broker/request.h"
 #include "common/escape.h"
 #include "common/file.h"
+#include "common/image-reference.h"
 #include "common/memfd.h"
 #include "launch/protocol.h"
 
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 
 struct raw_request {
-    const char *script, *script_name, *language, *stdin_text, *engine, *network, *streams;
+    const char *script, *script_name, *language, *stdin_text, *engine, *image, *network, *streams;
     uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
     json_object *arguments, *environment, *inputs;
     bool dry_run, interactive;
@@ -30,6 +31,7 @@ static const struct json_field run_fields[] = {
     { "inputs", JSON_FIELD_ARRAY, AT(inputs), false, 0, 0 },
     { "stdin", JSON_FIELD_STRING, AT(stdin_text), false, 0, 0 },
     { "engine", JSON_FIELD_STRING, AT(engine), false, 0, 64 },
+    { "image", JSON_FIELD_STRING, AT(image), false, 0, IMAGE_REFERENCE_MAX },
     { "network", JSON_FIELD_STRING, AT(network), false, 0, 16 },
     { "memoryBytes", JSON_FIELD_UINT64, AT(memory_bytes), false, 1, INT64_MAX },
     { "cpuPercent", JSON_FIELD_UINT64, AT(cpu_percent), false, 1, INT64_MAX },
@@ -64,6 +66,7 @@ void request_release(struct request *request)
     free(request->script_name);
     free(request->language);
     free(request->engine);
+    free(request->image);
     free_strings(request->arguments);
     free_strings(request->environment);
     for (size_t i = 0; i < request->n_inputs; i++) {
@@ -346,7 +349,8 @@ static int parse_into(struct varlink_call *call, struct request *request,
     request->dry_run = raw.dry_run;
     request->interactive = raw.interactive;
     if ((raw.language && !(request->language = strdup(raw.language))) ||
-        (raw.engine && !(request->engine = strdup(raw.engine))))
+        (raw.engine && !(request->engine = strdup(raw.engine))) ||
+        (raw.image && !(request->image = strdup(raw.image))))
         return -ENOMEM;
     r = parse_modes(call, &raw, request, error);
     if (r >= 0)

@@ -29,6 +29,7 @@ struct request {
     char sha256[REQUEST_SHA256_TEXT];        /* of all that will be done */
     char *language;
     char *engine;
+    char *image;
     char **arguments; /* NULL-terminated */
     size_t n_arguments;
     char **environment; /* NAME=VALUE, NULL-terminated */

@@ -44,6 +44,17 @@ void run_blame_engine(struct run *run, const char *what, ...)
     refuse_with_remedy(run, reason, "restart", "service");
 }
 
+void run_refuse_failed(struct run *run, const struct engine_error *error)
+{
+    _cleanup_free_ char *others = engines_text(run->plan.engine);
+    bool no_way_out = !others || !*others || strcmp(error->phase, "engine") != 0;
+    char hint[128];
+
+    snprintf(hint, sizeof(hint), "Until then: --engine %s%.80s",
+             !no_way_out && strchr(others, ',') ? "with one of: " : "", no_way_out ? "" : others);
+    run_refuse_engine(run, error->message, no_way_out ? NULL : hint);
+}
+
 void run_refuse_no_engine(struct run *run, int error)
 {
     bool stopped = error == -ENOENT || error == -ECONNREFUSED;

@@ -96,6 +96,8 @@ void run_approve(struct run *run);
 
 /* run-engine.c: the refusals of run_refuse() because of the engine. @hint may be NULL. */
 void run_refuse_engine(struct run *run, const char *reason, const char *hint);
+/* The engine said itself what is wrong. In its phase "engine" it can be used for no run at all. */
+void run_refuse_failed(struct run *run, const struct engine_error *error);
 /* No sandbox_new(): @error is what it returned. */
 void run_refuse_no_engine(struct run *run, int error);
 /* @what tells what the engine did: "went away". */

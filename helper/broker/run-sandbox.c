@@ -367,7 +367,7 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
         break;
     case SANDBOX_FAILED:
         if (run->go_usec == 0 && run->state != STATE_ENDING)
-            run_refuse_engine(run, event->failed->message, NULL);
+            run_refuse_failed(run, event->failed);
         else
             sandbox_over(run);
         break;
@@ -398,6 +398,8 @@ void run_prepare(struct run *run)
 
     run->state = STATE_PREPARING;
     snprintf(start.run_id, sizeof(start.run_id), "%s", run->id);
+    if (run->plan.image)
+        snprintf(start.image, sizeof(start.image), "%s", run->plan.image);
     run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
     r = run->inputs ? run_make_staging(run) : -ENOMEM;
     if (r < 0) {

@@ -2,6 +2,7 @@
 
 PYTHON_IMAGE = "sbxctl-test/python:trixie"
 CONFIG = "/etc/sbxctl/engine-docker.conf"
+HELPER_CONFIG = "/etc/sbxctl/sbxctl.conf.d/70-test-images.conf"
 
 # The machine's own programs: an image for which nothing has to be fetched, with what users' scripts expect.
 MAKE_PYTHON_IMAGE = """
@@ -19,11 +20,22 @@ def configure(machine, **keys):
     machine.run(["systemctl", "stop", "sbxctl-engine-docker.service"], check=True)
 
 
+def use_images(machine, allowed=(), **images):
+    """Sets the images of languages, and `default`; an empty argument takes it all back."""
+    lines = []
+    for language, image in images.items():
+        lines += ["[Images]", f"Default={image}"] if language == "default" else [f"[Language {language}]", f"Image={image}"]
+    lines += ["[Images]", *(f"Allowed={image}" for image in allowed)]
+    machine.write(HELPER_CONFIG, "".join(f"{line}\n" for line in lines).encode())
+    machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+
+
 def use_machine_as_image(machine):
     if machine.run(["docker", "image", "inspect", PYTHON_IMAGE]).status != 0:
         machine.run(["bash", "-euo", "pipefail", "-c", MAKE_PYTHON_IMAGE, "make", PYTHON_IMAGE],
                     timeout=300, check=True)
-    configure(machine, DefaultImage=PYTHON_IMAGE)
+    configure(machine)
+    use_images(machine, **{name: PYTHON_IMAGE for name in ("default", "python", "node", "perl", "ruby")})
 
 
 def containers(machine):

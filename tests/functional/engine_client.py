@@ -21,6 +21,7 @@ EXITED_LAYOUT = "=IiQIIQII"
 
 # The engine that is meant where none is named.
 ENGINE = os.environ.get("ENGINE", "systemd")
+IMAGE = os.environ.get("IMAGE", "")
 
 START = {
     "ownerUid": 1000,
@@ -155,7 +156,7 @@ class Sandbox(Launcher):
         self.engine = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         began = now()
         self.engine.connect(f"/run/sbxctl/engine/{engine}")
-        self.tell({"type": "start", "version": VERSION, "runId": os.urandom(16).hex()} | START | options)
+        self.tell({"type": "start", "version": VERSION, "runId": os.urandom(16).hex(), "image": IMAGE} | START | options)
         self.progress = []
         while True:
             message, fds = self.hear()

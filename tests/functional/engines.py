@@ -8,6 +8,7 @@ import docker_engine
 
 class Systemd:
     name = "systemd"
+    image = ""
 
     def __init__(self, machine):
         self.machine = machine
@@ -45,6 +46,7 @@ class Systemd:
 
 class Docker(Systemd):
     name = "docker"
+    image = docker_engine.PYTHON_IMAGE
 
     def sandboxes(self):
         return docker_engine.containers(self.machine)

@@ -31,7 +31,7 @@ class Engine:
     def _command(self, code):
         prelude = "from engine_client import *\nanswer = lambda value: print(json.dumps(value), flush=True)\n"
         become = ["setpriv", "--reuid=sbxctl", "--regid=sbxctl", "--clear-groups"]
-        named = ["env", f"ENGINE={self.name}"]
+        named = ["env", f"ENGINE={self.name}", f"IMAGE={self.kind.image}"]
         return [*become, *named, *self.machine.python(prelude + textwrap.dedent(code))]
 
     def inside(self, code, start=""):
@@ -556,7 +556,7 @@ def test_killed_broker_leaves_nothing(engine):
 
 def test_killed_connection_of_the_engine_leaves_nothing(engine):
     broker = start_and_say(engine, 6012)
-    children = engine.machine.run(["pgrep", "-P", str(engine.machine.main_pid(SERVICE))]).text.split()
+    children = engine.machine.run(["pgrep", "-P", str(engine.main_pid())]).text.split()
     assert len(children) == 1
     engine.machine.run(["kill", "-KILL", *children], check=True)
     assert_all_gone(engine, 6012)
@@ -566,7 +566,7 @@ def test_killed_connection_of_the_engine_leaves_nothing(engine):
 
 def test_killed_engine_leaves_nothing_and_comes_back(engine):
     broker = start_and_say(engine, 6013)
-    engine.machine.run(["kill", "-KILL", str(engine.machine.main_pid(SERVICE))], check=True)
+    engine.machine.run(["kill", "-KILL", str(engine.main_pid())], check=True)
     assert_all_gone(engine, 6013)
     broker.signal("KILL")
     broker.finish()
@@ -737,7 +737,7 @@ def test_malformed_packet_to_the_launcher_ends_the_sandbox(engine):
 @pytest.mark.long
 def test_idle_engine_exits_and_is_started_again(engine):
     engine.inside("print(1)")
-    engine.machine.wait_for(lambda: engine.machine.main_pid(SERVICE) == 0, 40, "the engine to exit")
+    engine.machine.wait_for(lambda: engine.main_pid() == 0, 40, "the engine to exit")
     assert engine.inside("print(1)") == 1
 
 

@@ -12,7 +12,7 @@
 #define API_MAJOR 1U
 #define API_MINOR 41U
 /* A daemon that is started by this very request (docker.socket) takes some seconds. */
-#define VERSION_TIMEOUT_USEC (15 * 1000000ULL)
+#define VERSION_TIMEOUT_USEC (10 * 1000000ULL)
 #define WORDS_MAX 220
 
 /* ---- errors */

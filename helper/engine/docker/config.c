@@ -7,7 +7,6 @@
 #include "common/cleanup.h"
 #include "common/config-file.h"
 #include "common/quantity.h"
-#include "image.h"
 
 #define USEC_MIN UINT64_C(1000000)
 #define USEC_MAX UINT64_C(86400000000)
@@ -17,7 +16,6 @@ void config_release(struct config *config)
 {
     free(config->socket);
     free(config->runtime);
-    free(config->default_image);
     *config = (struct config){ 0 };
 }
 
@@ -49,8 +47,6 @@ static int handle_key(void *userdata, const char *section, const char *key, cons
         return replace(&config->socket, value, value[0] == '/' && strlen(value) < 108);
     if (strcmp(key, "Runtime") == 0)
         return replace(&config->runtime, value, is_runtime(value));
-    if (strcmp(key, "DefaultImage") == 0)
-        return replace(&config->default_image, value, image_reference_is_valid(value));
     if (strcmp(key, "PullTimeout") != 0)
         return -ENOENT;
     int r = parse_usec(value, &usec);
@@ -67,7 +63,6 @@ int config_load(const char *path, struct config *ret, char **ret_error)
 
     *ret_error = NULL;
     int r = replace(&config.socket, "/run/docker.sock", true);
-    r = r < 0 ? r : replace(&config.default_image, "python:3.12-slim", true);
     r = r < 0 ? r : config_file_load(path, handle_key, &config, ret_error);
     if (r < 0 && r != -ENOENT) {
         config_release(&config);

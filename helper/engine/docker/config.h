@@ -6,7 +6,6 @@
 struct config {
     char *socket;
     char *runtime; /* NULL: the daemon's default */
-    char *default_image;
     uint64_t pull_timeout_usec;
 };
 

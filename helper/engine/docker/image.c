@@ -6,44 +6,17 @@
 
 #include "common/cleanup.h"
 #include "common/escape.h"
+#include "common/image-reference.h"
 
 #define LAYERS_MAX 256 /* overlay2 takes 128 */
-
-bool image_reference_is_valid(const char *reference)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "._-/:@";
-
-    return reference[0] != '\0' && strlen(reference) <= ENGINE_TEXT_MAX &&
-           reference[strspn(reference, allowed)] == '\0' && !strchr("./-:@", reference[0]) &&
-           !strstr(reference, "..") && !strstr(reference, "//");
-}
 
 /* ---- find */
 
 /* The daemon shortens the names of its default registry, podman does not. */
-static const char *short_name(const char *name)
-{
-    static const char *const prefixes[] = { "docker.io/", "library/" };
-
-    for (size_t i = 0; i < ELEMENTS(prefixes); i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            name += strlen(prefixes[i]);
-    return name;
-}
-
-/* Bytes of a reference's name, without tag and digest. */
-static size_t name_length(const char *reference)
-{
-    const char *slash = strrchr(reference, '/');
-
-    return (size_t)(slash ? slash - reference : 0) + strcspn(slash ? slash : reference, ":@");
-}
-
 static bool is_of_name(const char *digest, const char *reference)
 {
-    const char *a = short_name(digest), *b = short_name(reference);
-    size_t n = name_length(b);
+    const char *a = image_reference_short(digest), *b = image_reference_short(reference);
+    size_t n = image_reference_name_length(b);
 
     return strncmp(a, b, n) == 0 && a[n] == '@';
 }
@@ -87,7 +60,7 @@ static int check_volumes(struct api *api, const char *reference, json_object *im
 static int take_image(struct api *api, const char *reference, json_object *body, struct image *ret)
 {
     const char *id = json_get_string(body, "Id");
-    const char *digest = find_digest(body, reference), *wanted = strchr(reference, '@');
+    const char *digest = find_digest(body, reference), *wanted = image_reference_digest(reference);
     char prefixed[ENGINE_TEXT_MAX + 1];
 
     if (!id || strlen(id) + sizeof("sha256:") > sizeof(ret->id) ||
@@ -98,7 +71,7 @@ static int take_image(struct api *api, const char *reference, json_object *body,
     snprintf(prefixed, sizeof(prefixed), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
     if (!digest)
         digest = prefixed;
-    if (wanted && strcmp(wanted + 1, digest) != 0)
+    if (wanted && strcmp(wanted, digest) != 0)
         return api_fail(api, -EPERM, "Docker has another image (%.80s) for '%.200s'.", digest,
                         reference);
     strcpy(ret->id, prefixed);
@@ -228,7 +201,7 @@ int image_pull(struct api *api, const char *reference, uint64_t timeout_usec,
     pull->userdata = userdata;
     const struct http_stream stream = { on_line, on_second, pull };
     /* Without a tag or digest it would pull every tag. */
-    const char *tag = reference[name_length(reference)] == '\0' ? ":latest" : "";
+    const char *tag = reference[image_reference_name_length(reference)] == '\0' ? ":latest" : "";
     int r = api_stream(api, "POST", timeout_usec, &stream, &reply, "/images/create?fromImage=%s%s",
                        reference, tag);
     if (r == -ETIMEDOUT)

@@ -9,9 +9,6 @@ struct image {
     char digest[ENGINE_TEXT_MAX + 1]; /* of the registry, or the id if it came from none */
 };
 
-/* Whether @reference could be one: "[host/]name[:tag][@sha256:...]". It becomes part of a path. */
-bool image_reference_is_valid(const char *reference);
-
 /* Finds the image on this machine. Returns 0, or a negative errno with a sentence in the api's
  * error: -ENOENT if it is missing, -EPERM if it is one that we do not run. */
 int image_find(struct api *api, const char *reference, struct image *ret);

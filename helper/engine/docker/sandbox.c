@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/image-reference.h"
 #include "common/peer.h"
 #include "config-paths.h"
 #include "container.h"
@@ -88,14 +89,9 @@ static bool on_pull_progress(uint64_t current, uint64_t total, void *userdata)
     return engine_send(s->broker, &message, NULL, 0) >= 0;
 }
 
-static const char *image_of(const struct sandbox *s)
-{
-    return s->start.image[0] ? s->start.image : s->service->config->default_image;
-}
-
 static int get_image(struct sandbox *s)
 {
-    const char *reference = image_of(s);
+    const char *reference = s->start.image;
 
     if (!image_reference_is_valid(reference))
         return refuse(s, -EINVAL,
@@ -198,7 +194,7 @@ static enum outcome hand_over(struct sandbox *s, int workspace)
     const int fds[] = { workspace, s->control.sock };
 
     strcpy(message.ready.sandbox_id, s->name);
-    snprintf(message.ready.image, sizeof(message.ready.image), "%s", image_of(s));
+    snprintf(message.ready.image, sizeof(message.ready.image), "%s", s->start.image);
     strcpy(message.ready.image_digest, s->image.digest);
     int r = engine_send(s->broker, &message, fds, ELEMENTS(fds));
     control_close(&s->control);

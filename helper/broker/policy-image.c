@@ -1,0 +1,87 @@
+/* Images by the configuration, see policy-image.h. */
+#include "broker/policy-image.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/image-reference.h"
+
+__attribute__((format(printf, 3, 4))) static int reject(struct refusal *refusal, const char *hint,
+                                                        const char *format, ...)
+{
+    va_list args;
+
+    refusal->kind = REFUSAL_REJECTED;
+    strcpy(refusal->field, "image");
+    snprintf(refusal->hint, sizeof(refusal->hint), "%s", hint);
+    va_start(args, format);
+    vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
+    va_end(args);
+    return -EPERM;
+}
+
+bool policy_engine_has_images(const struct config *config, const char *engine)
+{
+    for (char *const *name = config->image_engines; *name; name++)
+        if (strcmp(*name, engine) == 0)
+            return true;
+    return false;
+}
+
+/* The entry of the list that allows @wanted, or NULL. What is a default is allowed. */
+static const char *find_allowed(const struct config *config, const char *wanted)
+{
+    for (char *const *image = config->images; *image; image++)
+        if (image_reference_matches(*image, wanted))
+            return *image;
+    if (config->image && image_reference_matches(config->image, wanted))
+        return config->image;
+    for (size_t i = 0; i < config->n_languages; i++) {
+        const char *image = config->languages[i].image;
+        if (image && image_reference_matches(image, wanted))
+            return image;
+    }
+    return NULL;
+}
+
+static const char *default_image(const struct config *config, const struct plan *plan)
+{
+    return plan->language && plan->language->image ? plan->language->image : config->image;
+}
+
+static int reject_images(const struct config *config, const struct plan *plan,
+                         struct refusal *refusal)
+{
+    char hint[128] = "Leave out --image.";
+
+    if (config->image_engines[0])
+        snprintf(hint, sizeof(hint), "Leave out --image, or use --engine %.64s.",
+                 config->image_engines[0]);
+    return reject(refusal, hint, "The engine '%s' runs no images, but this machine's own programs.",
+                  plan->engine);
+}
+
+int policy_image(const struct config *config, const char *wanted, struct plan *plan,
+                 struct refusal *refusal)
+{
+    if (!policy_engine_has_images(config, plan->engine))
+        return wanted ? reject_images(config, plan, refusal) : 0;
+    if (!wanted)
+        wanted = default_image(config, plan);
+    if (!wanted)
+        return reject(refusal,
+                      "Choose one with --image, or ask the administrator to set Image= in the "
+                      "section of the language.",
+                      "There is no image for this language.");
+    if (!image_reference_is_valid(wanted))
+        return reject(refusal, "Write it as NAME:TAG or NAME@sha256:DIGEST.",
+                      "That is not the name of an image.");
+    plan->image = find_allowed(config, wanted);
+    if (plan->image)
+        return 0;
+    plan->image = wanted;
+    plan->approvals |= APPROVAL_IMAGE;
+    return 0;
+}
