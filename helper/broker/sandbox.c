@@ -189,6 +189,8 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
         case ENGINE_ERROR:
             event = (struct sandbox_event){ SANDBOX_FAILED, .failed = &message.error };
             break;
+        case ENGINE_PREPARE:
+        case ENGINE_PREPARED:
         case ENGINE_START:
         case ENGINE_KILL:
         default:
@@ -218,8 +220,7 @@ static int check_engine(int sock)
     return peer.uid == 0 ? 0 : -EACCES;
 }
 
-/* Returns a connection to the engine @name, or a negative errno. */
-static int connect_engine(const char *name)
+int sandbox_connect(const char *name)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     _cleanup_close_ int sock = -1;
@@ -265,7 +266,7 @@ int sandbox_new_on(sd_event *loop, int engine, const struct engine_start *start,
 int sandbox_new(sd_event *loop, const char *name, const struct engine_start *start, sandbox_fn fn,
                 void *userdata, struct sandbox **ret)
 {
-    int engine = connect_engine(name);
+    int engine = sandbox_connect(name);
 
     return engine < 0 ? engine : sandbox_new_on(loop, engine, start, fn, userdata, ret);
 }

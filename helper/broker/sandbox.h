@@ -37,6 +37,10 @@ struct sandbox_event {
 /* Called from the event loop; may free the sandbox. */
 typedef void (*sandbox_fn)(const struct sandbox_event *event, void *userdata);
 
+/* Returns a non-blocking connection to the engine @name, or a negative errno as of sandbox_new().
+ */
+int sandbox_connect(const char *name);
+
 /* Connects to the engine @name and sends @start. Returns 0, or a negative errno: -ENOENT and
  * -ECONNREFUSED (no such engine, or it is not running), -EAGAIN (too many wait for it), -EACCES. */
 int sandbox_new(sd_event *event, const char *name, const struct engine_start *start, sandbox_fn fn,

@@ -14,20 +14,25 @@ static uint64_t now(void)
     return clock_usec(CLOCK_MONOTONIC);
 }
 
-int dialogue_receive_start(int broker, struct engine_start *ret)
+int dialogue_receive_request(int broker, struct engine_message *ret)
 {
-    struct engine_message message;
     int fds[PACKET_FDS_MAX];
     size_t n_fds;
 
-    int r = engine_recv(broker, &message, fds, &n_fds);
+    int r = engine_recv(broker, ret, fds, &n_fds);
     if (r <= 0)
         return r < 0 ? r : -ECONNRESET;
     packet_close_fds(fds);
-    if (message.type != ENGINE_START || n_fds != 0)
-        return -EBADMSG;
-    *ret = message.start;
-    return 0;
+    return (ret->type == ENGINE_START || ret->type == ENGINE_PREPARE) && n_fds == 0 ? 0 : -EBADMSG;
+}
+
+void dialogue_send_prepared(int broker, const char *image, const char *digest)
+{
+    struct engine_message message = { .type = ENGINE_PREPARED };
+
+    snprintf(message.prepared.image, sizeof(message.prepared.image), "%s", image);
+    snprintf(message.prepared.image_digest, sizeof(message.prepared.image_digest), "%s", digest);
+    engine_send(broker, &message, NULL, 0);
 }
 
 void dialogue_send_error(int broker, const char *sandbox, const char *phase, const char *sentence)

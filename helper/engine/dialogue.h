@@ -16,8 +16,11 @@ enum outcome {
     OUTCOME_GONE,    /* the broker hung up, or talks nonsense */
 };
 
-/* Takes the broker's start. Returns 0 or a negative errno. */
-int dialogue_receive_start(int broker, struct engine_start *ret);
+/* Takes the broker's first word, a start or a prepare. Returns 0 or a negative errno. */
+int dialogue_receive_request(int broker, struct engine_message *ret);
+
+/* Answers a prepare. */
+void dialogue_send_prepared(int broker, const char *image, const char *digest);
 
 /* Tells the broker, in a sentence for the user, why there is no sandbox, and the journal, too. */
 void dialogue_send_error(int broker, const char *sandbox, const char *phase, const char *sentence);

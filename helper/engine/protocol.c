@@ -20,8 +20,9 @@ struct head {
 };
 
 static const char *const type_names[] = {
-    [ENGINE_START] = "start", [ENGINE_KILL] = "kill",   [ENGINE_PROGRESS] = "progress",
-    [ENGINE_READY] = "ready", [ENGINE_ENDED] = "ended", [ENGINE_ERROR] = "error",
+    [ENGINE_START] = "start",     [ENGINE_KILL] = "kill",         [ENGINE_PROGRESS] = "progress",
+    [ENGINE_READY] = "ready",     [ENGINE_ENDED] = "ended",       [ENGINE_ERROR] = "error",
+    [ENGINE_PREPARE] = "prepare", [ENGINE_PREPARED] = "prepared",
 };
 static const char *const why_names[] = {
     [ENGINE_WHY_EXIT] = "exit",
@@ -96,6 +97,14 @@ static const struct json_field error_fields[] = {
     TEXT("message", text, ENGINE_TEXT_MAX, MANDATORY),
 };
 
+static const struct json_field prepare_fields[] = {
+    TEXT("image", image, ENGINE_TEXT_MAX),
+};
+static const struct json_field prepared_fields[] = {
+    TEXT("image", image, ENGINE_TEXT_MAX),
+    TEXT("imageDigest", image_digest, ENGINE_TEXT_MAX),
+};
+
 static const struct {
     const struct json_field *fields;
     size_t n_fields;
@@ -106,6 +115,8 @@ static const struct {
     [ENGINE_READY] = { ready_fields, ELEMENTS(ready_fields) },
     [ENGINE_ENDED] = { ended_fields, ELEMENTS(ended_fields) },
     [ENGINE_ERROR] = { error_fields, ELEMENTS(error_fields) },
+    [ENGINE_PREPARE] = { prepare_fields, ELEMENTS(prepare_fields) },
+    [ENGINE_PREPARED] = { prepared_fields, ELEMENTS(prepared_fields) },
 };
 
 /* Index of @name in @names, or -1. */
@@ -161,6 +172,13 @@ static int finish(struct incoming *in)
     case ENGINE_ERROR:
         copy_text(m->error.phase, in->phase);
         copy_text(m->error.message, in->text);
+        return 0;
+    case ENGINE_PREPARE:
+        copy_text(m->prepare.image, in->image);
+        return 0;
+    case ENGINE_PREPARED:
+        copy_text(m->prepared.image, in->image);
+        copy_text(m->prepared.image_digest, in->image_digest);
         return 0;
     case ENGINE_KILL:
     default:
@@ -263,6 +281,12 @@ static int add_error(json_object *o, const struct engine_error *m)
     return r < 0 ? r : json_add_string(o, "message", m->message);
 }
 
+static int add_prepared(json_object *o, const struct engine_prepared *m)
+{
+    int r = json_add_string(o, "image", m->image);
+    return r < 0 ? r : json_add_string(o, "imageDigest", m->image_digest);
+}
+
 static int add_body(json_object *o, const struct engine_message *m)
 {
     switch (m->type) {
@@ -278,6 +302,10 @@ static int add_body(json_object *o, const struct engine_message *m)
         return add_ended(o, &m->ended);
     case ENGINE_ERROR:
         return add_error(o, &m->error);
+    case ENGINE_PREPARE:
+        return json_add_string(o, "image", m->prepare.image);
+    case ENGINE_PREPARED:
+        return add_prepared(o, &m->prepared);
     default:
         return -EINVAL;
     }

@@ -6,6 +6,10 @@
  *   broker → start                         engine → progress*, then ready or error
  *   broker → kill (may come again)         engine → ended (last word)
  *
+ * or, without any sandbox:
+ *
+ *   broker → prepare                       engine → progress*, then prepared or error
+ *
  * End of file from the broker at any time: the engine removes the sandbox and everything in it. */
 #pragma once
 
@@ -30,6 +34,8 @@ enum engine_type {
     ENGINE_READY,
     ENGINE_ENDED,
     ENGINE_ERROR,
+    ENGINE_PREPARE,
+    ENGINE_PREPARED,
 };
 
 struct engine_start {
@@ -83,6 +89,17 @@ struct engine_error {
     char message[ENGINE_TEXT_MAX + 1]; /* one sentence that a user can act on */
 };
 
+/* Makes sure that the engine can be used; and, if an image is named, that its newest state is here.
+ */
+struct engine_prepare {
+    char image[ENGINE_TEXT_MAX + 1]; /* may be empty */
+};
+
+struct engine_prepared {
+    char image[ENGINE_TEXT_MAX + 1];        /* as resolved; may be empty */
+    char image_digest[ENGINE_TEXT_MAX + 1]; /* may be empty */
+};
+
 struct engine_message {
     enum engine_type type;
     union {
@@ -92,6 +109,8 @@ struct engine_message {
         struct engine_ready ready;
         struct engine_ended ended;
         struct engine_error error;
+        struct engine_prepare prepare;
+        struct engine_prepared prepared;
     };
 };
 

@@ -13,11 +13,20 @@ docker import - "$1"
 """
 
 
+def replace(machine, path, lines, unit):
+    """A service that is stopped too often would not be started again, so only for a change."""
+    content = "".join(f"{line}\n" for line in lines).encode()
+    if machine.run(["cat", path]).stdout == content:
+        return
+    machine.write(path, content)
+    machine.run(["systemctl", "stop", unit], check=True)
+    machine.run(["systemctl", "reset-failed", unit])
+
+
 def configure(machine, **keys):
     """Gives the engine this configuration and no other."""
     lines = ["[Docker]", *(f"{key}={value}" for key, value in keys.items())]
-    machine.write(CONFIG, "".join(f"{line}\n" for line in lines).encode())
-    machine.run(["systemctl", "stop", "sbxctl-engine-docker.service"], check=True)
+    replace(machine, CONFIG, lines, "sbxctl-engine-docker.service")
 
 
 def use_images(machine, allowed=(), **images):
@@ -26,8 +35,7 @@ def use_images(machine, allowed=(), **images):
     for language, image in images.items():
         lines += ["[Images]", f"Default={image}"] if language == "default" else [f"[Language {language}]", f"Image={image}"]
     lines += ["[Images]", *(f"Allowed={image}" for image in allowed)]
-    machine.write(HELPER_CONFIG, "".join(f"{line}\n" for line in lines).encode())
-    machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+    replace(machine, HELPER_CONFIG, lines, "sbxctl-helper.service")
 
 
 def use_machine_as_image(machine):

@@ -20,7 +20,7 @@ def test_a_run_leaves_request_decision_start_and_end_with_all_fields(machine):
         assert entry["SBXCTL_UID"] == "1000" and entry["SBXCTL_USER"] == "alice"
         assert entry["SBXCTL_LANGUAGE"] == "python" and entry["SBXCTL_SCRIPT_NAME"] == "job.py"
         assert entry["SBXCTL_SCRIPT_SHA256"] == result["scriptSha256"]
-        assert entry["SBXCTL_NETWORK"] == "none" and entry["SBXCTL_ENGINE"] == machine.engine or "systemd"
+        assert entry["SBXCTL_NETWORK"] == "none" and entry["SBXCTL_ENGINE"] == (machine.engine or "systemd")
         assert entry["SBXCTL_MEMORY"] == str(512 << 20) and entry["SBXCTL_CPUS"] == "100"
         assert entry["SBXCTL_TIMEOUT"] == "60000000"
         assert int(entry["SBXCTL_PID"]) > 1

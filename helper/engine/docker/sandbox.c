@@ -89,7 +89,8 @@ static bool on_pull_progress(uint64_t current, uint64_t total, void *userdata)
     return engine_send(s->broker, &message, NULL, 0) >= 0;
 }
 
-static int get_image(struct sandbox *s)
+/* With @newest it is pulled even if it is here. */
+static int get_image(struct sandbox *s, bool newest)
 {
     const char *reference = s->start.image;
 
@@ -97,7 +98,7 @@ static int get_image(struct sandbox *s)
         return refuse(s, -EINVAL,
                       "That is not the name of an image: use NAME:TAG or "
                       "NAME@sha256:DIGEST.");
-    int r = image_find(&s->api, reference, &s->image);
+    int r = newest ? -ENOENT : image_find(&s->api, reference, &s->image);
     if (r == -ENOENT && !s->api.unusable) {
         r = image_pull(&s->api, reference, s->service->config->pull_timeout_usec, on_pull_progress,
                        s);
@@ -157,7 +158,7 @@ static int start(struct sandbox *s)
         return refuse_api(s, r);
     if (s->service->must_sweep)
         container_sweep(&s->api, s->service->id, 0);
-    r = get_image(s);
+    r = get_image(s, false);
     r = r < 0 ? r : prepare(s);
     return r < 0 ? r : launch(s);
 }
@@ -312,12 +313,31 @@ static int end(struct sandbox *s, enum outcome outcome)
 
 /* ---- all of it */
 
+/* Without a sandbox: whether there could be one, and of which image. */
+static int answer_prepare(struct sandbox *s, const struct engine_prepare *wanted)
+{
+    strcpy(s->start.image, wanted->image);
+    strcpy(s->name, "prepare");
+    int r = api_open(s->service->config->socket, &s->api);
+    if (r < 0)
+        refuse_api(s, r);
+    else if (wanted->image[0])
+        r = get_image(s, true);
+    if (r >= 0)
+        dialogue_send_prepared(s->broker, wanted->image, s->image.digest);
+    return 0;
+}
+
 static int serve(struct sandbox *s)
 {
+    struct engine_message request;
     struct counters before;
 
-    if (dialogue_receive_start(s->broker, &s->start) < 0)
+    if (dialogue_receive_request(s->broker, &request) < 0)
         return 0;
+    if (request.type == ENGINE_PREPARE)
+        return answer_prepare(s, &request.prepare);
+    s->start = request.start;
     container_name(s->start.run_id, s->name);
     /* A refusal was sent by whoever refused. */
     if (start(s) < 0)

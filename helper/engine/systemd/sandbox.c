@@ -57,14 +57,6 @@ static void send_error(const struct sandbox *s, const char *format, ...)
 
 /* ---- start */
 
-static int receive_start(struct sandbox *s)
-{
-    int r = dialogue_receive_start(s->broker, &s->start);
-    if (r >= 0)
-        unit_name(s->start.run_id, s->unit);
-    return r;
-}
-
 /* What is asked for and cannot be had here. */
 static int check_start(const struct sandbox *s)
 {
@@ -80,14 +72,20 @@ static int check_start(const struct sandbox *s)
     return 0;
 }
 
-static int prepare(struct sandbox *s)
+static int connect_bus(struct sandbox *s)
 {
     int r = sd_bus_open_system(&s->bus);
-    if (r < 0) {
+    if (r < 0)
         send_error(s, "The system bus cannot be reached (%s). Is dbus.service running?",
                    strerror(-r));
+    return r;
+}
+
+static int prepare(struct sandbox *s)
+{
+    int r = connect_bus(s);
+    if (r < 0)
         return r;
-    }
     r = etc_get(s->etc);
     if (r < 0) {
         send_error(s, "The /etc of the sandbox cannot be made in /run: %s.", strerror(-r));
@@ -302,12 +300,28 @@ static int end(const struct sandbox *s, enum outcome outcome)
 
 /* ---- all of it */
 
+/* Without a sandbox: whether there could be one. */
+static int answer_prepare(struct sandbox *s, const struct engine_prepare *wanted)
+{
+    strcpy(s->start.image, wanted->image);
+    if (check_start(s) >= 0 && connect_bus(s) >= 0)
+        dialogue_send_prepared(s->broker, "", "");
+    return 0;
+}
+
 static int serve(struct sandbox *s)
 {
+    struct engine_message request;
     struct counters before;
 
+    if (dialogue_receive_request(s->broker, &request) < 0)
+        return 0;
+    if (request.type == ENGINE_PREPARE)
+        return answer_prepare(s, &request.prepare);
+    s->start = request.start;
+    unit_name(s->start.run_id, s->unit);
     /* A refusal was sent by whoever refused; there is no unit then. */
-    if (receive_start(s) < 0 || check_start(s) < 0 || prepare(s) < 0 || launch(s) < 0)
+    if (check_start(s) < 0 || prepare(s) < 0 || launch(s) < 0)
         return 0;
     enum outcome outcome = get_ready(s);
     if (unit_get_cgroup(s->bus, s->unit, s->cgroup) < 0)
