@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/quantity.h"
 
 #define PATIENCE_USEC USEC_PER_SEC
 
@@ -20,6 +21,20 @@ struct progress_event {
     const char *phase;
     uint64_t position, current, total;
 };
+
+/* "pull [====>     ]  45 % of 27.3 MiB" */
+static void write_bar(struct progress *progress, const char *phase, uint64_t current,
+                      uint64_t total)
+{
+    static const char full[] = "====================", empty[] = "                    ";
+    double part = current < total ? (double)current / (double)total : 1;
+    int width = (int)sizeof(full) - 1, n = (int)(part * width);
+    char size[QUANTITY_TEXT];
+
+    snprintf(progress->text, sizeof(progress->text), "%.20s [%.*s%s%.*s] %3d %% of %s", phase, n,
+             full, n < width ? ">" : "", n < width ? width - n - 1 : 0, empty, (int)(part * 100),
+             format_bytes(total, size));
+}
 
 static void write_text(struct progress *progress, const char *event, json_object *parameters)
 {
@@ -44,6 +59,8 @@ static void write_text(struct progress *progress, const char *event, json_object
                  e.position == 1 ? "" : "s");
     else if (strcmp(event, "queued") == 0)
         snprintf(text, size, "waiting for a place to run");
+    else if (e.total > 0 && strcmp(phase, "pull") == 0)
+        write_bar(progress, phase, e.current, e.total);
     else if (e.total > 0)
         snprintf(text, size, "%.60s: %d %%", phase,
                  e.current < e.total ? (int)((double)e.current / (double)e.total * 100) : 100);

@@ -84,6 +84,12 @@ bool verb_read_arguments(const struct verb *verb, int argc, char **argv, size_t 
         case OPTION_ALL:
             ret->all = true;
             break;
+        case OPTION_ENGINE:
+            ret->engine = argument;
+            break;
+        case OPTION_NO_ASK_PASSWORD:
+            ret->no_ask_password = true;
+            break;
         case OPTION_OUTPUT:
             ret->output = argument;
             break;
@@ -101,7 +107,8 @@ bool verb_read_arguments(const struct verb *verb, int argc, char **argv, size_t 
     if (ret->n_arguments >= least && ret->n_arguments <= most)
         return true;
     *ret_status = ret->n_arguments < least
-                      ? verb_usage_error(verb, "the ID of a run is missing")
+                      ? verb_usage_error(verb, "the %s is missing",
+                                         verb->id == VERB_PULL ? "image" : "ID of a run")
                       : verb_usage_error(verb, "too many arguments; options come first");
     return false;
 }

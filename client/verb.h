@@ -39,9 +39,9 @@ int verb_next_option(const struct verb *verb, int argc, char **argv, const char 
 
 /* The options of all verbs but run. */
 struct verb_arguments {
-    bool json, all;
-    const char *output; /* NULL if not given */
-    char **arguments;   /* what follows the options; borrowed from argv */
+    bool json, all, no_ask_password;
+    const char *output, *engine; /* NULL if not given */
+    char **arguments;            /* what follows the options; borrowed from argv */
     size_t n_arguments;
 };
 
@@ -63,4 +63,6 @@ int verb_ps(const struct verb *verb, int argc, char **argv);
 int verb_show(const struct verb *verb, int argc, char **argv);
 int verb_get(const struct verb *verb, int argc, char **argv);
 int verb_rm(const struct verb *verb, int argc, char **argv);
+int verb_engines(const struct verb *verb, int argc, char **argv);
+int verb_pull(const struct verb *verb, int argc, char **argv);
 int verb_policy(const struct verb *verb, int argc, char **argv);

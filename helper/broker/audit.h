@@ -22,6 +22,7 @@ enum audit_event {
     AUDIT_CLEANUP,
     AUDIT_SWEEP,
     AUDIT_HELD_BACK, /* audit-quota.h */
+    AUDIT_PULL,
 };
 
 struct audit; /* the connection to journald */

@@ -13,10 +13,11 @@ static const struct {
     const char *method;
     enum authorize_rule rule;
 } rules[] = {
-    { "Run", AUTHORIZE_BY_RISK },       { "List", AUTHORIZE_OWN_RUNS },
-    { "Describe", AUTHORIZE_OWN_RUNS }, { "Cancel", AUTHORIZE_OWN_RUNS },
-    { "Remove", AUTHORIZE_OWN_RUNS },   { "Read", AUTHORIZE_OWN_RUNS },
-    { "GetPolicy", AUTHORIZE_ANYBODY }, { "GetEngines", AUTHORIZE_ANYBODY },
+    { "Run", AUTHORIZE_BY_RISK },        { "List", AUTHORIZE_OWN_RUNS },
+    { "Describe", AUTHORIZE_OWN_RUNS },  { "Cancel", AUTHORIZE_OWN_RUNS },
+    { "Remove", AUTHORIZE_OWN_RUNS },    { "Read", AUTHORIZE_OWN_RUNS },
+    { "PullImage", AUTHORIZE_BY_RISK },  { "GetPolicy", AUTHORIZE_ANYBODY },
+    { "GetEngines", AUTHORIZE_ANYBODY },
 };
 
 enum authorize_rule authorize_method(const char *method)

@@ -2,9 +2,11 @@
 #include "broker/methods.h"
 #include "broker/authorize.h"
 #include "broker/digest.h"
+#include "broker/engines-reply.h"
 #include "broker/engines.h"
 #include "broker/plan-reply.h"
 #include "broker/policy-reply.h"
+#include "broker/pull.h"
 #include "broker/result.h"
 #include "broker/run.h"
 
@@ -479,15 +481,12 @@ static int method_get_policy(struct varlink_call *call, struct manager *manager)
 
 static int method_get_engines(struct varlink_call *call, struct manager *manager)
 {
-    _cleanup_json_ json_object *reply = json_object_new_object();
-    const char *bad;
+    return engines_reply(manager, call);
+}
 
-    if (json_dispatch(varlink_call_parameters(call), NULL, 0, false, NULL, &bad) < 0)
-        return varlink_error_invalid_parameter(call, bad);
-    if (!reply || json_add(reply, "engines", engines_available()) < 0 ||
-        json_add_string(reply, "default", manager->config.engine) < 0)
-        return -ENOMEM;
-    return varlink_reply(call, TAKE_PTR(reply));
+static int method_pull_image(struct varlink_call *call, struct manager *manager)
+{
+    return pull_begin(manager, call);
 }
 
 /* ---- Dispatch ---- */
@@ -508,6 +507,7 @@ METHOD(remove, "Remove")
 METHOD(read, "Read")
 METHOD(get_policy, "GetPolicy")
 METHOD(get_engines, "GetEngines")
+METHOD(pull_image, "PullImage")
 
 static const struct varlink_method methods[] = {
     { "Run", vl_run, VARLINK_METHOD_TAKES_FDS },
@@ -518,6 +518,7 @@ static const struct varlink_method methods[] = {
     { "Read", vl_read, 0 },
     { "GetPolicy", vl_get_policy, 0 },
     { "GetEngines", vl_get_engines, 0 },
+    { "PullImage", vl_pull_image, 0 },
 };
 
 const struct varlink_interface sandbox_interface = {

@@ -112,7 +112,7 @@ static json_object *tmpfs(struct builder *b, const struct container_spec *spec)
     add_text(b, object, "/var/tmp", options);
     add_text(b, object, "/dev/shm", options);
     for (size_t i = 0; i < ELEMENTS(hidden); i++)
-        add_text(b, object, hidden[i], "ro,noexec,nosuid,nodev,size=4k,nr_inodes=2,mode=0555");
+        add_text(b, object, hidden[i], "ro,noexec,nosuid,nodev,size=4k,nr_inodes=2,mode=0000");
     return object;
 }
 

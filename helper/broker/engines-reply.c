@@ -1,0 +1,165 @@
+/* What this machine's engines are, see engines-reply.h. They are asked all at once, since each may
+ * take its time to say that it cannot. */
+#include "broker/engines-reply.h"
+#include "broker/engines.h"
+#include "broker/policy-image.h"
+#include "broker/prepare.h"
+#include "common/cleanup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Longer than the Docker engine waits for its daemon. */
+#define SILENCE_USEC (15 * 1000 * 1000ULL)
+#define ENGINES_MAX 32
+
+struct question {
+    struct asker *asker;
+    const char *name; /* in the asker's list */
+    struct prepare *prepare;
+};
+
+struct asker {
+    struct manager *manager;
+    struct varlink_call *call;
+    json_object *names, *details;
+    struct question questions[ENGINES_MAX];
+    size_t n, n_answered;
+};
+
+static void asker_free(struct asker *asker)
+{
+    varlink_call_on_gone(asker->call, NULL, NULL);
+    varlink_call_unref(asker->call);
+    for (size_t i = 0; i < asker->n; i++)
+        prepare_free(asker->questions[i].prepare);
+    json_object_put(asker->names);
+    json_object_put(asker->details);
+    free(asker);
+}
+
+static void on_gone(struct varlink_call *call, void *userdata)
+{
+    asker_free(userdata);
+}
+
+static int answer(struct varlink_call *call, struct manager *manager, json_object *names,
+                  json_object *details)
+{
+    _cleanup_json_ json_object *reply = json_object_new_object();
+
+    if (!reply || json_add(reply, "engines", json_object_get(names)) < 0 ||
+        json_add_string(reply, "default", manager->config.engine) < 0 ||
+        json_add(reply, "details", json_object_get(details)) < 0)
+        return -ENOMEM;
+    return varlink_reply(call, TAKE_PTR(reply));
+}
+
+static bool is_cloud(const struct config *config, const char *name)
+{
+    for (char *const *cloud = config->cloud_engines; *cloud; cloud++)
+        if (strcmp(*cloud, name) == 0)
+            return true;
+    return false;
+}
+
+static json_object *describe(const struct config *config, json_object *names)
+{
+    json_object *details = json_object_new_object();
+
+    for (size_t i = 0; details && i < json_object_array_length(names); i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(names, i));
+        json_object *engine = json_object_new_object();
+
+        (void)json_add_bool(engine, "images", policy_engine_has_images(config, name));
+        (void)json_add_bool(engine, "cloud", is_cloud(config, name));
+        (void)json_add(details, name, engine);
+    }
+    return details;
+}
+
+/* ---- Asking ---- */
+
+static void note(struct question *question, bool usable, const char *reason)
+{
+    json_object *engine = json_object_object_get(question->asker->details, question->name);
+
+    (void)json_add_bool(engine, "usable", usable);
+    (void)json_add_string(engine, "reason", reason);
+    question->asker->n_answered++;
+}
+
+static void finish_if_complete(struct asker *asker)
+{
+    if (asker->n_answered < asker->n)
+        return;
+    (void)answer(asker->call, asker->manager, asker->names, asker->details);
+    asker_free(asker);
+}
+
+static void on_prepare(const struct prepare_event *event, void *userdata)
+{
+    struct question *question = userdata;
+
+    switch (event->type) {
+    case PREPARE_PROGRESS:
+        return;
+    case PREPARE_DONE:
+        note(question, true, NULL);
+        break;
+    case PREPARE_REFUSED:
+        note(question, false, event->refused->message);
+        break;
+    case PREPARE_SILENT:
+    default:
+        note(question, false,
+             event->error == -ETIMEDOUT ? "It does not answer." : "It hung up on the question.");
+        break;
+    }
+    finish_if_complete(question->asker);
+}
+
+static int ask_all(struct manager *manager, struct varlink_call *call, json_object *names,
+                   json_object *details)
+{
+    struct asker *asker = calloc(1, sizeof(*asker));
+
+    if (!asker)
+        return -ENOMEM;
+    *asker = (struct asker){
+        .manager = manager,
+        .call = varlink_call_ref(call),
+        .names = json_object_get(names),
+        .details = json_object_get(details),
+    };
+    varlink_call_on_gone(call, on_gone, asker);
+    asker->n = json_object_array_length(names);
+    asker->n = asker->n < ENGINES_MAX ? asker->n : ENGINES_MAX;
+    for (size_t i = 0; i < asker->n; i++) {
+        struct question *question = &asker->questions[i];
+
+        question->asker = asker;
+        question->name = json_object_get_string(json_object_array_get_idx(names, i));
+        if (prepare_begin(manager->event, question->name, "", SILENCE_USEC, on_prepare, question,
+                          &question->prepare) < 0)
+            note(question, false, "Its socket is not active.");
+    }
+    finish_if_complete(asker);
+    return 0;
+}
+
+int engines_reply(struct manager *manager, struct varlink_call *call)
+{
+    static const struct json_field fields[] = { { "probe", JSON_FIELD_BOOL, 0 } };
+    _cleanup_json_ json_object *names = engines_available(), *details = NULL;
+    const char *bad;
+    bool probe = false;
+
+    if (json_dispatch(varlink_call_parameters(call), fields, ELEMENTS(fields), false, &probe,
+                      &bad) < 0)
+        return varlink_error_invalid_parameter(call, bad);
+    details = names ? describe(&manager->config, names) : NULL;
+    if (!details)
+        return -ENOMEM;
+    return probe ? ask_all(manager, call, names, details) : answer(call, manager, names, details);
+}
