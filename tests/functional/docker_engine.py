@@ -1,5 +1,8 @@
 """The Docker engine of the test machine: images for it to run, its configuration, what it left behind."""
 
+import pathlib
+
+ROOT = pathlib.Path(__file__).parents[2]
 PYTHON_IMAGE = "sbxctl-test/python:trixie"
 CONFIG = "/etc/sbxctl/engine-docker.conf"
 HELPER_CONFIG = "/etc/sbxctl/sbxctl.conf.d/70-test-images.conf"
