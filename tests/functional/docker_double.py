@@ -18,7 +18,7 @@ FULL = "write /var/lib/docker/overlay2/x: no space left on device"
 
 # behaviour: {the path's part: (status, body)}; None is never answered, an exception ends the connection.
 BEHAVIOURS = {
-    "hangs": {"/version": None},
+    "hangs": {"/_ping": None},
     "hangs-at-create": {"/create": None},
     "too-old": {"/version": (200, VERSION | {"ApiVersion": "1.40"})},
     "only-newer": {"/version": (200, {"ApiVersion": "1.99", "MinAPIVersion": "1.90"}), "/v1.90/images": (404, {"message": "newer"})},

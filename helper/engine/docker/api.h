@@ -12,23 +12,34 @@
 #define API_TIMEOUT_USEC (20 * 1000000ULL)
 #define API_PATH_MAX 1024
 
+/* What was agreed on with a daemon, for as long as it is the same one. */
+struct api_version {
+    char daemon[16]; /* its newest version; empty: nothing was agreed on yet */
+    char prefix[16]; /* "/v1.41" */
+};
+
 struct api {
     struct http http;
     const char *socket; /* borrowed */
-    char prefix[16];    /* "/v1.41" */
+    struct api_version version;
     char error[ENGINE_TEXT_MAX + 1];
     bool unusable; /* the error is one of the whole daemon: another engine may do */
 };
 
-/* Connects and agrees on a version. Returns 0, or a negative errno with a sentence in .error. To be
- * closed in either case. */
-int api_open(const char *socket, struct api *ret);
+/* Connects and agrees on a version, or finds @known to be good. Returns 0, or a negative errno with
+ * a sentence in .error. To be closed in either case. */
+int api_open(const char *socket, const struct api_version *known, struct api *ret);
 void api_close(struct api *api);
 
 /* Calls with the path that @format makes, without the version. Returns 0 with the reply, whatever
  * its status, or a negative errno with a sentence in .error. */
 int api_call(struct api *api, const char *method, json_object *body, uint64_t timeout_usec,
              struct http_reply *ret, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* The same until @fd can be read, if that is before the reply: -EALREADY then, with nothing in
+ * .error. */
+int api_call_until(struct api *api, const char *method, int fd, uint64_t timeout_usec,
+                   struct http_reply *ret, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 /* The same for a reply in lines; returns also what they returned (see http_stream()), with nothing
  * in .error then. */
 int api_stream(struct api *api, const char *method, uint64_t timeout_usec,

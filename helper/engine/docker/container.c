@@ -37,7 +37,15 @@ static int fail_create(struct api *api, const struct container_spec *spec, const
     return api_fail_refused(api, "make the container", words);
 }
 
-int container_create(struct api *api, const struct container_spec *spec, const char *name)
+static const char *get_id(json_object *body)
+{
+    const char *id = json_get_string(body, "Id");
+
+    return id ? id : "";
+}
+
+int container_create(struct api *api, const struct container_spec *spec, const char *name,
+                     char ret_id[CONTAINER_ID_MAX])
 {
     _cleanup_json_ json_object *body = container_request(spec);
     struct http_reply reply = { 0 };
@@ -48,6 +56,8 @@ int container_create(struct api *api, const struct container_spec *spec, const c
         api_call(api, "POST", body, API_TIMEOUT_USEC, &reply, "/containers/create?name=%s", name);
     if (r == 0 && reply.status != 201)
         r = fail_create(api, spec, name, &reply);
+    else if (r == 0)
+        snprintf(ret_id, CONTAINER_ID_MAX, "%s", get_id(reply.body));
     http_reply_release(&reply);
     return r;
 }
@@ -124,6 +134,18 @@ int container_kill(struct api *api, const char *name, const char *signal, uint64
         r = api_fail_refused(api, "kill the container", api_words(&reply));
     http_reply_release(&reply);
     return r;
+}
+
+int container_kill_until(struct api *api, const char *name, int pidfd, uint64_t timeout_usec)
+{
+    struct http_reply reply = { 0 };
+
+    int r = api_call_until(api, "POST", pidfd, timeout_usec, &reply,
+                           "/containers/%s/kill?signal=SIGKILL", name);
+    if (r == 0 && reply.status != 204 && reply.status != 404 && reply.status != 409)
+        r = api_fail_refused(api, "kill the container", api_words(&reply));
+    http_reply_release(&reply);
+    return r == -EALREADY ? 0 : r;
 }
 
 int container_remove(struct api *api, const char *name)

@@ -8,6 +8,7 @@
 #include "engine/account.h"
 
 #define CONTAINER_PREFIX "sbxctl-run-"
+#define CONTAINER_ID_MAX 80 /* 64 hex digits */
 #define CONTAINER_NAME_MAX (sizeof(CONTAINER_PREFIX) + ENGINE_RUN_ID_MAX)
 /* Where the launcher finds itself and its control socket. */
 #define CONTAINER_LAUNCHER "/run/sbxctl/launch"
@@ -33,7 +34,8 @@ void container_name(const char *run_id, char ret[CONTAINER_NAME_MAX]);
 json_object *container_request(const struct container_spec *spec);
 
 /* These return 0, or a negative errno with a sentence in the api's error. */
-int container_create(struct api *api, const struct container_spec *spec, const char *name);
+int container_create(struct api *api, const struct container_spec *spec, const char *name,
+                     char ret_id[CONTAINER_ID_MAX]);
 int container_start(struct api *api, const char *name);
 
 struct container_state {
@@ -47,6 +49,8 @@ uint64_t container_memory_peak(struct api *api, const char *name);
 
 /* Return 0 also if there is none, or it does not run. */
 int container_kill(struct api *api, const char *name, const char *signal, uint64_t timeout_usec);
+/* SIGKILL, without waiting for the daemon's word when @pidfd tells that it has done its work. */
+int container_kill_until(struct api *api, const char *name, int pidfd, uint64_t timeout_usec);
 int container_remove(struct api *api, const char *name);
 
 /* Removes the containers of the connection @connection of this @service; or, if it is 0, those of

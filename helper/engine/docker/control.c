@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "common/cleanup.h"
@@ -36,16 +37,7 @@ int control_listen(struct control *control, const char *runtime, uint64_t connec
     return 0;
 }
 
-static bool is_launcher(int sock, pid_t launcher)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-
-    return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) >= 0 && launcher > 0 &&
-           peer.pid == launcher;
-}
-
-static void stop_listening(struct control *control)
+void control_stop_listening(struct control *control)
 {
     if (control->path[0] != '\0')
         unlink(control->path);
@@ -53,9 +45,28 @@ static void stop_listening(struct control *control)
     control->listener = close_fd(control->listener);
 }
 
-int control_accept(struct control *control, int broker, pid_t launcher, uint64_t deadline_usec)
+void control_turn_away(struct control *control)
 {
-    while (control->sock < 0) {
+    control->sock = close_fd(control->sock);
+    control->launcher = close_fd(control->launcher);
+}
+
+static int take(struct control *control, int sock)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    control->sock = sock;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return -errno;
+    control->pid = peer.pid;
+    control->launcher = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    return control->launcher < 0 ? -errno : 0;
+}
+
+int control_accept(struct control *control, int broker, uint64_t deadline_usec)
+{
+    for (;;) {
         struct pollfd fds[] = {
             { .fd = broker, .events = POLLIN },
             { .fd = control->listener, .events = POLLIN },
@@ -65,18 +76,17 @@ int control_accept(struct control *control, int broker, pid_t launcher, uint64_t
             return r;
         if (r == 0 || fds[0].revents)
             return -ECANCELED;
-        _cleanup_close_ int sock = accept4(control->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (sock >= 0 && is_launcher(sock, launcher))
-            control->sock = TAKE_FD(sock);
+        int sock = accept4(control->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (sock >= 0 && take(control, sock) >= 0)
+            return 0;
+        control_turn_away(control);
     }
-    stop_listening(control);
-    return 0;
 }
 
 void control_close(struct control *control)
 {
-    stop_listening(control);
-    control->sock = close_fd(control->sock);
+    control_stop_listening(control);
+    control_turn_away(control);
 }
 
 void control_remove(const char *runtime, uint64_t connection)

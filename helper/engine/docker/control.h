@@ -11,18 +11,23 @@
 
 struct control {
     int listener, sock;
+    int launcher; /* pidfd of who connected, as is .pid */
+    pid_t pid;
     char path[CONTROL_PATH_MAX]; /* empty: there is none */
 };
-#define CONTROL_NULL ((struct control){ .listener = -1, .sock = -1 })
+#define CONTROL_NULL ((struct control){ .listener = -1, .sock = -1, .launcher = -1 })
 
 /* Makes the socket in the directory that account_create() made for the connection below @runtime.
  * Returns 0 or a negative errno. */
 int control_listen(struct control *control, const char *runtime, uint64_t connection);
 
-/* Waits for the process @launcher to connect, turns others away, and takes the socket out of the
- * file system. Returns 0; -ECANCELED if there is something to read from @broker, or the time is
- * over; or a negative errno. */
-int control_accept(struct control *control, int broker, pid_t launcher, uint64_t deadline_usec);
+/* Waits for somebody to connect. Returns 0 with .sock, .launcher and .pid; -ECANCELED if there is
+ * something to read from @broker, or the time is over; or a negative errno. */
+int control_accept(struct control *control, int broker, uint64_t deadline_usec);
+/* It was not the launcher: hangs up, so that the next one can be accepted. */
+void control_turn_away(struct control *control);
+/* It was: takes the socket out of the file system. */
+void control_stop_listening(struct control *control);
 
 void control_close(struct control *control);
 /* Removes what is left of the socket of a connection that died. */

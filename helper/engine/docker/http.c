@@ -49,6 +49,15 @@ void http_reply_release(struct http_reply *reply)
     *reply = (struct http_reply){ 0 };
 }
 
+const char *http_header(struct http *http, const char *name)
+{
+    struct curl_header *header;
+
+    return curl_easy_header(http->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
+               ? header->value
+               : NULL;
+}
+
 /* ---- receiving */
 
 /* An array becomes an object, which is what the guard in common/json.h takes. */
@@ -196,6 +205,33 @@ static CURLcode set_options(CURL *curl, const struct http_request *request,
     return code;
 }
 
+/* As curl_easy_perform(), but for a transfer that ends early when @until can be read. */
+static CURLcode perform_until(CURL *curl, int until, bool *ret_early)
+{
+    CURLM *multi = curl_multi_init();
+    struct curl_waitfd extra = { .fd = until, .events = CURL_WAIT_POLLIN };
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    int running = 1, left;
+
+    if (!multi || curl_multi_add_handle(multi, curl) != CURLM_OK) {
+        curl_multi_cleanup(multi);
+        return code;
+    }
+    while (!*ret_early && running > 0) {
+        extra.revents = 0;
+        if (curl_multi_perform(multi, &running) != CURLM_OK ||
+            (running > 0 && curl_multi_poll(multi, &extra, 1, 1000, NULL) != CURLM_OK))
+            break;
+        *ret_early = running > 0 && extra.revents != 0;
+    }
+    for (CURLMsg *message; (message = curl_multi_info_read(multi, &left));)
+        if (message->msg == CURLMSG_DONE)
+            code = message->data.result;
+    curl_multi_remove_handle(multi, curl);
+    curl_multi_cleanup(multi);
+    return code;
+}
+
 static int perform(struct http *http, const struct http_request *request, struct transfer *transfer)
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
@@ -207,8 +243,12 @@ static int perform(struct http *http, const struct http_request *request, struct
         return -ENOMEM;
     }
     CURLcode code = set_options(http->curl, request, transfer, url, headers);
+    bool early = false;
     if (code == CURLE_OK)
-        code = curl_easy_perform(http->curl);
+        code = request->until > 0 ? perform_until(http->curl, request->until, &early)
+                                  : curl_easy_perform(http->curl);
+    if (early)
+        transfer->error = -EALREADY;
     curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
     return transfer->error != 0 ? transfer->error : curl_error(http->curl, code);

@@ -55,7 +55,7 @@ static int make_id(struct service *service)
 }
 
 /* After the death of a connection. A daemon that is being restarted gets some time. */
-static int clean_up(const struct service *service, uint64_t connection)
+static int clean_up(struct service *service, uint64_t connection)
 {
     uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + CLEAN_UP_SEC * USEC_PER_SEC;
     int r;
@@ -67,7 +67,7 @@ static int clean_up(const struct service *service, uint64_t connection)
     return r;
 }
 
-static int serve(const struct service *service, struct engine_service *loop)
+static int serve(struct service *service, struct engine_service *loop)
 {
     struct engine_service_event event;
 

@@ -38,7 +38,7 @@ struct sandbox {
     struct image image;
     char name[CONTAINER_NAME_MAX];
     bool made; /* there is, or may be, a container */
-    pid_t launcher;
+    char id[CONTAINER_ID_MAX];
     char cgroup[CONTROL_CGROUP_MAX];
     uint64_t cpu_before_usec;    /* used before the program could start */
     uint64_t last_progress_usec; /* when the broker was last told of it */
@@ -133,18 +133,12 @@ static int launch(struct sandbox *s)
         .account = &s->account,
         .runtime = s->service->config->runtime,
     };
-    struct container_state state;
 
-    int r = container_create(&s->api, &spec, s->name);
+    int r = container_create(&s->api, &spec, s->name, s->id);
     /* After a time-out nobody knows. One that has our name is somebody else's. */
     s->made = r != -EEXIST;
     r = r < 0 ? r : container_start(&s->api, s->name);
-    r = r < 0 ? r : container_inspect(&s->api, s->name, &state);
-    if (r < 0)
-        return refuse_api(s, r);
-    s->launcher = state.pid;
-    control_cgroup(state.pid, s->cgroup);
-    return 0;
+    return r < 0 ? refuse_api(s, r) : 0;
 }
 
 static int start(struct sandbox *s)
@@ -153,7 +147,7 @@ static int start(struct sandbox *s)
         return refuse(s, -EOPNOTSUPP,
                       "The Docker engine cannot give a sandbox access to the "
                       "network.");
-    int r = api_open(s->service->config->socket, &s->api);
+    int r = api_open(s->service->config->socket, &s->service->version, &s->api);
     if (r < 0)
         return refuse_api(s, r);
     if (s->service->must_sweep)
@@ -198,8 +192,32 @@ static enum outcome hand_over(struct sandbox *s, int workspace)
     snprintf(message.ready.image, sizeof(message.ready.image), "%s", s->start.image);
     strcpy(message.ready.image_digest, s->image.digest);
     int r = engine_send(s->broker, &message, fds, ELEMENTS(fds));
-    control_close(&s->control);
+    s->control.sock = close_fd(s->control.sock);
     return r < 0 ? OUTCOME_GONE : OUTCOME_READY;
+}
+
+/* A process of this container; nobody else on this machine can be in a control group of its name.
+ * If a daemon names them otherwise, it is asked. */
+static bool is_launcher(struct sandbox *s)
+{
+    struct container_state state;
+
+    control_cgroup(s->control.pid, s->cgroup);
+    if (s->id[0] != '\0' && strstr(s->cgroup, s->id))
+        return true;
+    return container_inspect(&s->api, s->name, &state) >= 0 && state.pid > 0 &&
+           state.pid == s->control.pid;
+}
+
+static int accept_launcher(struct sandbox *s, uint64_t deadline)
+{
+    int r;
+
+    while ((r = control_accept(&s->control, s->broker, deadline)) >= 0 && !is_launcher(s))
+        control_turn_away(&s->control);
+    if (r >= 0)
+        control_stop_listening(&s->control);
+    return r;
 }
 
 static enum outcome get_ready(struct sandbox *s)
@@ -208,7 +226,7 @@ static enum outcome get_ready(struct sandbox *s)
     _cleanup_close_ int workspace = -1;
     struct launch_ready ready;
 
-    int r = control_accept(&s->control, s->broker, s->launcher, deadline);
+    int r = accept_launcher(s, deadline);
     if (r == -ECANCELED)
         return broker_spoke(s) ? OUTCOME_GONE : OUTCOME_FAILED;
     enum outcome outcome = OUTCOME_FAILED;
@@ -295,6 +313,14 @@ static int await_gone(struct sandbox *s)
     return r < 0 ? r : -ETIMEDOUT;
 }
 
+/* With the launcher, which is PID 1 in there, the kernel has ended everything in the container. */
+static int kill_all(struct sandbox *s)
+{
+    if (s->control.launcher < 0)
+        return container_kill(&s->api, s->name, "SIGKILL", KILL_TIMEOUT_USEC);
+    return container_kill_until(&s->api, s->name, s->control.launcher, KILL_TIMEOUT_USEC);
+}
+
 /* Reads the counters while the sandbox stands, then has everything in it killed. */
 static int end(struct sandbox *s, enum outcome outcome)
 {
@@ -302,7 +328,7 @@ static int end(struct sandbox *s, enum outcome outcome)
 
     message.ended = count(s);
     message.ended.why = dialogue_explain(&message.ended, outcome == OUTCOME_TIMEOUT);
-    int r = container_kill(&s->api, s->name, "SIGKILL", KILL_TIMEOUT_USEC);
+    int r = kill_all(s);
     if (r < 0)
         fprintf(stderr, SD_ERR "%s: %s\n", s->name, s->api.error);
     message.ended.cleaned = r >= 0;
@@ -318,7 +344,7 @@ static int answer_prepare(struct sandbox *s, const struct engine_prepare *wanted
 {
     strcpy(s->start.image, wanted->image);
     strcpy(s->name, "prepare");
-    int r = api_open(s->service->config->socket, &s->api);
+    int r = api_open(s->service->config->socket, &s->service->version, &s->api);
     if (r < 0)
         refuse_api(s, r);
     else if (wanted->image[0])
@@ -367,11 +393,13 @@ int sandbox_serve(int sock, uint64_t connection, const struct service *service)
     return r;
 }
 
-int sandbox_sweep(const struct service *service, uint64_t connection)
+int sandbox_sweep(struct service *service, uint64_t connection)
 {
     struct api api;
 
-    int r = api_open(service->config->socket, &api);
+    int r = api_open(service->config->socket, &service->version, &api);
+    if (r >= 0)
+        service->version = api.version;
     r = r < 0 ? r : container_sweep(&api, service->id, connection);
     if (r < 0)
         fprintf(stderr, SD_WARNING "Cannot look for abandoned sandboxes: %s\n", api.error);

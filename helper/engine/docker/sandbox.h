@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "api.h"
 #include "config.h"
 
 /* RuntimeDirectory= in the unit file. systemd makes it, and removes it at the end with whatever a
@@ -18,7 +19,8 @@ struct service {
     char id[33]; /* this process's, for the sweep */
     uid_t uid;   /* of the programs in the sandboxes */
     gid_t gid;
-    bool must_sweep; /* it could not be done at the start */
+    struct api_version version; /* as agreed on at the start, if that was possible */
+    bool must_sweep;            /* it could not be done at the start */
 };
 
 /* Serves the connection until its end; owns and closes @sock. Returns 0, and no sandbox is left, or
@@ -27,4 +29,4 @@ int sandbox_serve(int sock, uint64_t connection, const struct service *service);
 
 /* Removes what the connection @connection left behind, or, if it is 0, what earlier services did.
  * Returns 0 or a negative errno. */
-int sandbox_sweep(const struct service *service, uint64_t connection);
+int sandbox_sweep(struct service *service, uint64_t connection);
