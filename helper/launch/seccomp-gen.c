@@ -222,6 +222,15 @@ static void refuse_setuid_bits(scmp_filter_ctx ctx)
         check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fchmod), 1, second), "fchmod");
         check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fchmodat), 1, third),
               "fchmodat");
+        check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(creat), 1, second), "creat");
+        /* The mode means nothing to them unless they make a file. */
+        check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(open), 2,
+                               SCMP_A1_32(SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT), third),
+              "open");
+        check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(openat), 2,
+                               SCMP_A2_32(SCMP_CMP_MASKED_EQ, O_CREAT, O_CREAT),
+                               SCMP_A3_32(SCMP_CMP_MASKED_EQ, bits[i], bits[i])),
+              "openat");
     }
 }
 

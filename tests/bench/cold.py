@@ -45,6 +45,10 @@ def sbxctl():
     return timed(["sbxctl", "run", "--quiet", "-c", PROGRAM], user="1000")
 
 
+def sbxctl_docker():
+    return timed(["sbxctl", "run", "--quiet", "--engine", "docker", "-c", PROGRAM], user="1000")
+
+
 def systemd_run():
     options = [word for value in HARDENING for word in ("-p", value)]
     return timed(["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *options,
@@ -83,6 +87,7 @@ WAYS = {
     "sbxctl run, cold": sbxctl,
     "sbxctl, go to first output": first_output,
     "systemd-run --pipe --wait, same hardening": systemd_run,
+    "sbxctl run --engine docker, cold": sbxctl_docker,
     "docker run --rm --network=none": docker_run,
 }
 
@@ -98,12 +103,16 @@ def main():
         for name, way in WAYS.items():
             times[name].append(way())
     base = times["bare python3"]
+    median = {name: statistics.median(values) for name, values in times.items()}
     print(json.dumps({
         "rounds": rounds,
         "cpus": os.cpu_count(),
+        # Of medians; the same image and the same command.
+        "docker_engine_to_docker_run": round(
+            median["sbxctl run --engine docker, cold"] / median["docker run --rm --network=none"], 2),
         "ways": {
             name: {
-                "median_ms": round(statistics.median(values) * 1000, 1),
+                "median_ms": round(median[name] * 1000, 1),
                 "min_ms": round(min(values) * 1000, 1),
                 "max_ms": round(max(values) * 1000, 1),
                 "ratio_to_bare": round(
