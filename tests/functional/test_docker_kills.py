@@ -143,7 +143,7 @@ echo "files $(ls -A /run/sbxctl-engine-docker | wc -l)"
 echo "shims $(pgrep -c containerd-shim)"
 """
 FIFTY = r"""
-seq 50 | xargs -P 8 -I{} sbxctl run --engine docker -c 'import os; os.write(1, b"{}\\n")'
+seq 50 | xargs -P 8 -I{} sbxctl run --engine docker -c 'import os; os.write(1, b"{}\n")'
 """
 
 

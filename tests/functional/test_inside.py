@@ -68,7 +68,7 @@ for path in ("/x", "/usr/x", "/etc/x", "/var/x", "/run/x", "/sys/x", "/proc/sys/
     assert set(writable) <= {"/workspace", "/tmp", "/dev/shm", "/var"}, writable
 
 
-LAUNCHER_SEEN = {"docker": ["launch"]}
+LAUNCHER_SEEN = {"docker": [".sbxctl-launch"]}
 
 
 def test_no_other_process_is_visible(machine):
@@ -98,7 +98,7 @@ def refuses(path):
     except ConnectionRefusedError:
         return True
 # A container keeps the launcher's own, at which nobody listens any more.
-print([path for path in found if path != "/run/sbxctl/control" or not refuses(path)])
+print([path for path in found if path != "/.sbxctl-control" or not refuses(path)])
 print([path for path in ("/run/docker.sock", "/run/dbus", "/run/systemd/private", "/run/systemd/journal", "/run/sbxctl/engine",
                          "/run/sbxctl/io.sbxctl.Sandbox", "/var/lib/sbxctl", "/home/alice", "/root/.bashrc", "/etc/shadow")
        if os.path.exists(path)])

@@ -173,7 +173,7 @@ static void fault_37_the_request_has_these_keys_and_no_other(void **state)
 
 static void fault_37_mounts_are_two_binds_of_ours_and_the_users_names_read_only(void **state)
 {
-    static const char *const targets[] = { "/run/sbxctl/launch", "/run/sbxctl/control",
+    static const char *const targets[] = { "/.sbxctl-launch", "/.sbxctl-control",
                                            "/etc/passwd", "/etc/group" };
     _cleanup_json_ json_object *request = make(NULL);
     json_object *host = json_object_object_get(request, "HostConfig");
@@ -223,10 +223,10 @@ static void limits_are_those_of_the_start(void **state)
     assert_string_equal(text_at(host, "NanoCpus"), "1500000000");
     assert_string_equal(text_at(host, "PidsLimit"), "256");
     assert_string_equal(text_at(tmpfs, "/workspace"),
-                        "\"rw,exec,nosuid,nodev,size=268435456,nr_inodes=1000,mode=0755,uid=990,"
+                        "\"nosuid,nodev,size=268435456,nr_inodes=1000,rw,exec,mode=0755,uid=990,"
                         "gid=991\"");
     assert_string_equal(text_at(tmpfs, "/tmp"),
-                        "\"rw,exec,nosuid,nodev,size=67108864,nr_inodes=1000,mode=1777\"");
+                        "\"nosuid,nodev,size=67108864,nr_inodes=1000,rw,exec,mode=1777\"");
 }
 
 static void program_is_nobody_and_nowhere(void **state)
@@ -236,8 +236,8 @@ static void program_is_nobody_and_nowhere(void **state)
 
     assert_string_equal(text_at(request, "User"), "\"990:991\"");
     assert_string_equal(text_at(request, "Image"), "\"sha256:0123\"");
-    assert_string_equal(text_at(request, "Entrypoint"), "[\"/run/sbxctl/launch\"]");
-    assert_string_equal(text_at(request, "Cmd"), "[\"--socket\",\"/run/sbxctl/control\"]");
+    assert_string_equal(text_at(request, "Entrypoint"), "[\"/.sbxctl-launch\"]");
+    assert_string_equal(text_at(request, "Cmd"), "[\"--socket\",\"/.sbxctl-control\"]");
     assert_string_equal(text_at(host, "NetworkMode"), "\"none\"");
     assert_string_equal(text_at(host, "CapDrop"), "[\"ALL\"]");
     assert_string_equal(text_at(host, "SecurityOpt"), "[\"no-new-privileges\"]");

@@ -199,6 +199,7 @@ static int is_known(struct api *api, const struct api_version *known)
 
     int r = api_call(api, "GET", NULL, VERSION_TIMEOUT_USEC, &reply, "/_ping");
     const char *daemon = r < 0 ? NULL : http_header(&api->http, "Api-Version");
+    api->is_podman = r >= 0 && http_header(&api->http, "Libpod-Api-Version");
     bool same = daemon && known->daemon[0] != '\0' && strcmp(daemon, known->daemon) == 0;
     http_reply_release(&reply);
     return r < 0 ? r : same;

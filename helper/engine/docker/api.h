@@ -22,6 +22,7 @@ struct api {
     struct http http;
     const char *socket; /* borrowed */
     struct api_version version;
+    bool is_podman;
     char error[ENGINE_TEXT_MAX + 1];
     bool unusable; /* the error is one of the whole daemon: another engine may do */
 };

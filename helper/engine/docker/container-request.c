@@ -94,25 +94,37 @@ static json_object *mounts(struct builder *b, const struct container_spec *spec)
  * need no file system. */
 static const char *const hidden[] = { "/dev/mqueue", "/dev/pts", "/sys/fs/cgroup" };
 
+static void add_tmpfs(struct builder *b, json_object *object, const char *path, uint64_t size,
+                      uint32_t inodes, const char *options)
+{
+    char text[160], count[32] = "";
+
+    if (inodes > 0)
+        snprintf(count, sizeof(count), ",nr_inodes=%" PRIu32, inodes);
+    snprintf(text, sizeof(text), "nosuid,nodev,size=%" PRIu64 "%s,%s", size, count, options);
+    add_text(b, object, path, text);
+}
+
 /* All that can be written to, and what is hidden. */
 static json_object *tmpfs(struct builder *b, const struct container_spec *spec)
 {
+    static const char *const scratch[] = { "/tmp", "/var/tmp", "/dev/shm" };
     const struct engine_start *start = spec->start;
+    uint32_t inodes = spec->is_podman ? 0 : start->workspace_inodes;
     json_object *object = json_object_new_object();
-    char options[160];
+    char workspace[64] = "rw,exec,mode=0777";
 
-    snprintf(options, sizeof(options),
-             "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=0755,uid=%u,gid=%u",
-             start->workspace_bytes, start->workspace_inodes, spec->uid, spec->gid);
-    add_text(b, object, "/workspace", options);
-    snprintf(options, sizeof(options),
-             "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu32 ",mode=1777",
-             start->scratch_bytes, start->workspace_inodes);
-    add_text(b, object, "/tmp", options);
-    add_text(b, object, "/var/tmp", options);
-    add_text(b, object, "/dev/shm", options);
+    if (!spec->is_podman)
+        snprintf(workspace, sizeof(workspace), "rw,exec,mode=0755,uid=%u,gid=%u", spec->uid,
+                 spec->gid);
+    add_tmpfs(b, object, "/workspace", start->workspace_bytes, inodes, workspace);
+    for (size_t i = 0; i < ELEMENTS(scratch); i++)
+        add_tmpfs(b, object, scratch[i], start->scratch_bytes, inodes, "rw,exec,mode=1777");
     for (size_t i = 0; i < ELEMENTS(hidden); i++)
-        add_text(b, object, hidden[i], "ro,noexec,nosuid,nodev,size=4k,nr_inodes=2,mode=0000");
+        add_tmpfs(b, object, hidden[i], 4096, spec->is_podman ? 0 : 2, "ro,noexec,mode=0000");
+    /* podman would make one that can be written to, without a limit. */
+    if (spec->is_podman)
+        add_tmpfs(b, object, "/run", 65536, 0, "ro,noexec,mode=0755");
     return object;
 }
 

@@ -11,8 +11,8 @@
 #define CONTAINER_ID_MAX 80 /* 64 hex digits */
 #define CONTAINER_NAME_MAX (sizeof(CONTAINER_PREFIX) + ENGINE_RUN_ID_MAX)
 /* Where the launcher finds itself and its control socket. */
-#define CONTAINER_LAUNCHER "/run/sbxctl/launch"
-#define CONTAINER_CONTROL "/run/sbxctl/control"
+#define CONTAINER_LAUNCHER "/.sbxctl-launch"
+#define CONTAINER_CONTROL "/.sbxctl-control"
 
 struct container_spec {
     const struct engine_start *start;
@@ -25,6 +25,7 @@ struct container_spec {
     const char *control;
     const struct account *account;
     const char *runtime; /* NULL: the daemon's default */
+    bool is_podman;      /* whose tmpfs knows neither an owner nor a number of files */
 };
 
 void container_name(const char *run_id, char ret[CONTAINER_NAME_MAX]);

@@ -132,6 +132,7 @@ static int launch(struct sandbox *s)
         .control = s->control.path,
         .account = &s->account,
         .runtime = s->service->config->runtime,
+        .is_podman = s->api.is_podman,
     };
 
     int r = container_create(&s->api, &spec, s->name, s->id);
