@@ -2,6 +2,7 @@
  */
 #include "broker/pull.h"
 #include "broker/approve.h"
+#include "broker/audit-quota.h"
 #include "broker/engines.h"
 #include "broker/policy-image.h"
 #include "broker/prepare.h"
@@ -55,6 +56,9 @@ static void audit(const struct pull *pull, const char *result, const char *diges
     const struct peer *peer = varlink_call_peer(pull->call);
     struct audit_record record;
 
+    /* Nothing runs by it, so it is one of those that are limited. */
+    if (!audit_quota_take(pull->manager->quota, peer->uid))
+        return;
     audit_record_init(&record, AUDIT_PULL);
     audit_add_u64(&record, "UID", peer->uid);
     audit_add_i64(&record, "PID", peer->pid);
