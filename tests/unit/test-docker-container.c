@@ -173,8 +173,8 @@ static void fault_37_the_request_has_these_keys_and_no_other(void **state)
 
 static void fault_37_mounts_are_two_binds_of_ours_and_the_users_names_read_only(void **state)
 {
-    static const char *const targets[] = { "/.sbxctl-launch", "/.sbxctl-control",
-                                           "/etc/passwd", "/etc/group" };
+    static const char *const targets[] = { "/.sbxctl-launch", "/.sbxctl-control", "/etc/passwd",
+                                           "/etc/group" };
     _cleanup_json_ json_object *request = make(NULL);
     json_object *host = json_object_object_get(request, "HostConfig");
     json_object *mounts = json_object_object_get(host, "Mounts");

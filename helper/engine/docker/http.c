@@ -133,7 +133,7 @@ static int on_progress(void *userdata, curl_off_t a, curl_off_t b, curl_off_t c,
 {
     struct transfer *t = userdata;
 
-    if (t->stream && t->stream->abort(t->stream->userdata))
+    if (t->stream && t->stream->stop(t->stream->userdata))
         t->error = -ECANCELED;
     return t->error != 0;
 }

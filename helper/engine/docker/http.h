@@ -31,12 +31,12 @@ struct http_reply {
 /* Gets the JSON object that stands in one line of a stream, borrowed. Returns 0 to go on; anything
  * else ends the request with that value. */
 typedef int (*http_line_fn)(json_object *line, void *userdata);
-/* Asked at least once a second whether to go on. */
-typedef bool (*http_abort_fn)(void *userdata);
+/* Asked at least once a second whether to stop. */
+typedef bool (*http_stop_fn)(void *userdata);
 
 struct http_stream {
     http_line_fn line;
-    http_abort_fn abort;
+    http_stop_fn stop;
     void *userdata;
 };
 
