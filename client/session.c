@@ -159,7 +159,7 @@ static int handle_event(struct session *session, struct varlink_answer *answer)
     }
     progress_end(&session->progress);
     /* A script can print what looks like the dialog, and reads what is typed. */
-    if (session->has_asked && !session->is_started)
+    if (session->has_asked && !session->is_started && isatty(STDERR_FILENO))
         say("approved; whatever asks for a password from here on is the script");
     if (answer->n_fds >= PUMP_DIRECTIONS && !session->is_started)
         start_streams(session, answer);
