@@ -8,8 +8,11 @@
 /* So that a dialog and a record can show all of it. */
 #define IMAGE_REFERENCE_MAX 200
 
-/* Whether it could be one, and is nothing but plain characters. */
+/* Whether it is the name of an image, written out: what a daemon could take for an id is none. */
 bool image_reference_is_valid(const char *reference);
+
+/* "sha256:" and 64 hex digits. */
+bool image_digest_is_valid(const char *digest);
 
 /* Bytes of the name alone, without tag and digest. */
 size_t image_reference_name_length(const char *reference);

@@ -19,6 +19,9 @@
 
 #define DIGEST "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
+#define HEX "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+#define OTHER_DIGEST "sha256:" HEX
+
 static struct config config;
 static struct plan plan;
 static struct refusal refusal;
@@ -87,7 +90,7 @@ static void digest_pins_the_name_and_admits_no_other_digest(void **state)
 {
     assert_allowed("pinned:1", "pinned:1@" DIGEST);
     assert_allowed("pinned:1@" DIGEST, "pinned:1@" DIGEST);
-    assert_approval("pinned:1@sha256:ff");
+    assert_approval("pinned:1@" OTHER_DIGEST);
     /* A tag on the list is not any image that ever had it. */
     assert_approval("debian:13@" DIGEST);
 }
@@ -118,6 +121,99 @@ static void what_is_no_reference_is_refused(void **state)
     assert_true(image_reference_is_valid(longer));
 }
 
+/* Fault catalogue, rows 37 and 38: a name means the same to us, to whoever approves it, and to the
+ * daemon. */
+static void fault_38_what_a_daemon_would_read_otherwise_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        /* ids */
+        HEX,
+        "sha256:cafe",
+        OTHER_DIGEST,
+        "sha256",
+        "sha256@" DIGEST,
+        /* segments that an address would lose */
+        "a/.",
+        "a/./b",
+        "a/../b",
+        "a/b/",
+        "a/..:1",
+        "a:.",
+        "a:..",
+        /* digests that pin nothing */
+        "a@",
+        "a@sha256:",
+        "a@sha256:ff",
+        "a@md5:0123456789abcdef0123456789abcdef",
+        "a@" DIGEST "0",
+        "a@" DIGEST "@" DIGEST,
+        "a@" DIGEST ":1",
+        "a@" DIGEST "/b",
+        "a@SHA256:" HEX,
+        /* and the rest of the grammar */
+        "A",
+        "a/B",
+        "a:",
+        "a:1:2",
+        "a:b/c",
+        "a:1/",
+        "a:123456/b",
+        "a:/b",
+        "a__b___c",
+        "a-",
+        "a_",
+        "-a",
+        "a._b",
+        "a:-1",
+        "_a",
+        "a@b:c",
+        "\xc3\xa4",
+        "a\xe2\x80\xae",
+        "a&b=c",
+        "a%00",
+        "a+b",
+        "a~b",
+        "[::1]:5000/a",
+        "a\\b",
+        "a'b",
+        "a;b",
+        "$(a)",
+        "user@host/a",
+        "http://a/b",
+        "unix:///a",
+    };
+    static const char *const good[] = {
+        "a",
+        "a:1",
+        "a/b",
+        "localhost:5000/a",
+        "127.0.0.1:5000/a/b:1",
+        "a--b",
+        "a__b",
+        "a.b/c-d_e:V1._-",
+        "ghcr.io/a/b@" DIGEST,
+        "a:1@" DIGEST,
+        "a:" HEX,
+        "cafe",
+        "sha256x:1",
+        "a/sha256:1",
+    };
+    char text[IMAGE_REFERENCE_MAX];
+
+    for (size_t i = 0; i < ELEMENTS(bad); i++)
+        if (image_reference_is_valid(bad[i]))
+            fail_msg("taken: %s", bad[i]);
+    for (size_t i = 0; i < ELEMENTS(good); i++)
+        if (!image_reference_is_valid(good[i]))
+            fail_msg("refused: %s", good[i]);
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "a:", 2);
+    text[2 + 129] = '\0';
+    assert_false(image_reference_is_valid(text));
+    text[2 + 128] = '\0';
+    assert_true(image_reference_is_valid(text));
+}
+
 static void names_end_where_tags_begin(void **state)
 {
     assert_int_equal(image_reference_name_length("localhost:5000/a/b:1"), 18);
@@ -135,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup(digest_pins_the_name_and_admits_no_other_digest, set_up),
         cmocka_unit_test_setup(engine_without_images_takes_none, set_up),
         cmocka_unit_test_setup(what_is_no_reference_is_refused, set_up),
+        cmocka_unit_test(fault_38_what_a_daemon_would_read_otherwise_is_refused),
         cmocka_unit_test(names_end_where_tags_begin),
     };
 
