@@ -74,7 +74,9 @@ int control_accept(struct control *control, int broker, uint64_t deadline_usec)
         int r = poll_until(fds, ELEMENTS(fds), deadline_usec);
         if (r < 0)
             return r;
-        if (r == 0 || fds[0].revents)
+        if (r == 0)
+            return -ETIMEDOUT;
+        if (fds[0].revents)
             return -ECANCELED;
         int sock = accept4(control->listener, NULL, NULL, SOCK_CLOEXEC);
         if (sock >= 0 && take(control, sock) >= 0)

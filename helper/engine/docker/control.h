@@ -22,7 +22,7 @@ struct control {
 int control_listen(struct control *control, const char *runtime, uint64_t connection);
 
 /* Waits for somebody to connect. Returns 0 with .sock, .launcher and .pid; -ECANCELED if there is
- * something to read from @broker, or the time is over; or a negative errno. */
+ * something to read from @broker; -ETIMEDOUT; or another negative errno. */
 int control_accept(struct control *control, int broker, uint64_t deadline_usec);
 /* It was not the launcher: hangs up, so that the next one can be accepted. */
 void control_turn_away(struct control *control);

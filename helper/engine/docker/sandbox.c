@@ -22,6 +22,7 @@
 #include "image.h"
 
 #define READY_TIMEOUT_SEC 20
+#define LOOK_USEC USEC_PER_SEC
 /* The broker waits 5 s for the last word. */
 #define KILL_TIMEOUT_USEC (3 * USEC_PER_SEC)
 #define GONE_TIMEOUT_SEC 60
@@ -210,15 +211,28 @@ static bool is_launcher(struct sandbox *s)
            state.pid == s->control.pid;
 }
 
+static bool runs(struct sandbox *s)
+{
+    struct container_state state;
+
+    return container_inspect(&s->api, s->name, &state) >= 0 && state.running;
+}
+
+/* An image can keep the launcher from coming, so now and then it is asked whether it still can. */
 static int accept_launcher(struct sandbox *s, uint64_t deadline)
 {
-    int r;
-
-    while ((r = control_accept(&s->control, s->broker, deadline)) >= 0 && !is_launcher(s))
-        control_turn_away(&s->control);
-    if (r >= 0)
-        control_stop_listening(&s->control);
-    return r;
+    for (;;) {
+        uint64_t look = now() + LOOK_USEC;
+        int r = control_accept(&s->control, s->broker, look < deadline ? look : deadline);
+        if (r >= 0 && is_launcher(s)) {
+            control_stop_listening(&s->control);
+            return r;
+        }
+        if (r >= 0)
+            control_turn_away(&s->control);
+        else if (r != -ETIMEDOUT || now() >= deadline || !runs(s))
+            return r;
+    }
 }
 
 static enum outcome get_ready(struct sandbox *s)
@@ -229,7 +243,7 @@ static enum outcome get_ready(struct sandbox *s)
 
     int r = accept_launcher(s, deadline);
     if (r == -ECANCELED)
-        return broker_spoke(s) ? OUTCOME_GONE : OUTCOME_FAILED;
+        return OUTCOME_GONE;
     enum outcome outcome = OUTCOME_FAILED;
     if (r >= 0)
         outcome =
