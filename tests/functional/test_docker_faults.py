@@ -124,6 +124,56 @@ def test_refusal_is_said_with_its_reason(machine, double, behaviour, words):
     assert len(lines[0]) < 600
 
 
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        "two-lengths",
+        "cut",
+        "no-http",
+        "negative-length",
+        "huge-chunk",
+        "endless-headers",
+        "endless-hints",
+        "endless-chunks",
+        "endless-body",
+        "slow",
+        "elsewhere",
+        "deep",
+        "no-object",
+    ],
+)
+def test_fault_38_an_answer_that_is_none_ends_the_run_in_words(machine, double, behaviour):
+    double(behaviour)
+    lines = refused(machine)
+    assert "Docker" in lines[0] and "went away while" not in lines[0]
+    assert len(lines[0]) < 600
+    shown = machine.run(["systemctl", "show", "-P", "MemoryPeak", "sbxctl-engine-docker.service"], check=True).text
+    assert not shown.strip().isdigit() or int(shown) < 64 << 20
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        "image-without-id",
+        "image-of-another-id",
+        "image-of-another-type",
+        "image-with-a-terrible-digest",
+        "wrong-container-id",
+        "short-container-id",
+        "no-container-id",
+    ],
+)
+def test_fault_38_an_id_or_digest_that_is_none_is_not_used(machine, double, behaviour):
+    double(behaviour)
+    assert "has no id" in refused(machine)[0]
+
+
+def test_daemon_that_starts_nothing_is_given_up_with_its_words(machine, double):
+    double("no-launcher")
+    lines = refused(machine)
+    assert "did not get ready in 20 s" in lines[0]
+
+
 def test_unknown_runtime_is_said(machine):
     docker_engine.configure(machine, Runtime="no-such-runtime")
     lines = refused(machine)

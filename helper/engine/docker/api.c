@@ -85,6 +85,11 @@ static int fail_transport(struct api *api, int error, uint64_t timeout_usec)
         return api_fail(api, error,
                         "Docker went away in the middle of a request; it may have been restarted. "
                         "Try again.");
+    case -EMSGSIZE:
+        api->unusable = false;
+        return api_fail(api, error,
+                        "Docker's answer is longer than is sensible. Use another image, or try "
+                        "again later.");
     case -ENOMEM:
         return api_fail(api, error, "The engine is out of memory.");
     default:

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 
+#define ID_LENGTH 64
 /* The broker waits for the last word. */
 #define REMOVE_TIMEOUT_USEC (10 * 1000000ULL)
 
@@ -37,11 +38,17 @@ static int fail_create(struct api *api, const struct container_spec *spec, const
     return api_fail_refused(api, "make the container", words);
 }
 
-static const char *get_id(json_object *body)
+/* The control group of the launcher is told by it, so it has to be one. */
+static int take_id(struct api *api, const struct http_reply *reply, char ret[CONTAINER_ID_MAX])
 {
-    const char *id = json_get_string(body, "Id");
+    const char *id = json_get_string(reply->body, "Id");
 
-    return id ? id : "";
+    if (!id || strlen(id) != ID_LENGTH || strspn(id, "0123456789abcdef") != ID_LENGTH)
+        return api_fail(api, -EBADMSG,
+                        "Docker's answer about the new container has no id. The administrator sees "
+                        "to it with: journalctl -u docker.service");
+    memcpy(ret, id, ID_LENGTH + 1);
+    return 0;
 }
 
 int container_create(struct api *api, const struct container_spec *spec, const char *name,
@@ -57,7 +64,7 @@ int container_create(struct api *api, const struct container_spec *spec, const c
     if (r == 0 && reply.status != 201)
         r = fail_create(api, spec, name, &reply);
     else if (r == 0)
-        snprintf(ret_id, CONTAINER_ID_MAX, "%s", get_id(reply.body));
+        r = take_id(api, &reply, ret_id);
     http_reply_release(&reply);
     return r;
 }
@@ -228,6 +235,8 @@ int container_sweep(struct api *api, const char *service, uint64_t connection)
                      "%%7B%%22label%%22%%3A%%5B%%22io.sbxctl.run%%22%%5D%%7D");
     if (r == 0 && reply.status != 200)
         r = api_fail_refused(api, "list its containers", api_words(&reply));
+    else if (r == 0 && !json_object_object_get(reply.body, "items"))
+        r = api_fail(api, -EBADMSG, "Docker's list of containers is too long, or is none.");
     else if (r == 0)
         r = remove_abandoned(api, json_object_object_get(reply.body, "items"), service, connection);
     http_reply_release(&reply);

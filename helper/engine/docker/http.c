@@ -27,6 +27,7 @@ int http_open(const char *socket, struct http *ret)
     if (curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket) != CURLE_OK ||
         curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
         curl_easy_setopt(curl, CURLOPT_PROXY, "") != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L) != CURLE_OK ||
         curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") != CURLE_OK ||
         curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK) {
         curl_easy_cleanup(curl);

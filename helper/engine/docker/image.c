@@ -10,6 +10,13 @@
 
 #define LAYERS_MAX 256 /* overlay2 takes 128 */
 
+/* Written out: without a tag the daemon would pull every tag, and take a name of hex digits for the
+ * beginning of an id. */
+static const char *tag_to_add(const char *reference)
+{
+    return reference[image_reference_name_length(reference)] == '\0' ? ":latest" : "";
+}
+
 /* ---- find */
 
 /* The daemon shortens the names of its default registry, podman does not. */
@@ -21,20 +28,25 @@ static bool is_of_name(const char *digest, const char *reference)
     return strncmp(a, b, n) == 0 && a[n] == '@';
 }
 
-/* The digest by which the reference's own registry knows the image; of an image that was built or
- * loaded here there is none. */
+/* The digest by which the reference's own registry knows the image: the one that was asked for, if
+ * it has several. Of an image that was built or loaded here there is none. */
 static const char *find_digest(json_object *image, const char *reference)
 {
     json_object *digests = json_object_object_get(image, "RepoDigests");
+    const char *wanted = image_reference_digest(reference), *found = NULL;
 
     if (!json_object_is_type(digests, json_type_array))
         return NULL;
     for (size_t i = 0; i < json_object_array_length(digests); i++) {
         const char *digest = json_object_get_string(json_object_array_get_idx(digests, i));
-        if (digest && is_of_name(digest, reference) && strchr(digest, '@'))
-            return strchr(digest, '@') + 1;
+        if (!digest || !is_of_name(digest, reference))
+            continue;
+        digest = image_reference_digest(digest);
+        if (wanted && strcmp(wanted, digest) == 0)
+            return digest;
+        found = found ? found : digest;
     }
-    return NULL;
+    return found;
 }
 
 /* A volume would be storage outside of every limit. */
@@ -63,14 +75,17 @@ static int take_image(struct api *api, const char *reference, json_object *body,
     const char *digest = find_digest(body, reference), *wanted = image_reference_digest(reference);
     char prefixed[ENGINE_TEXT_MAX + 1];
 
-    if (!id || strlen(id) + sizeof("sha256:") > sizeof(ret->id) ||
-        (digest && strlen(digest) >= sizeof(ret->digest)))
-        return api_fail(api, -EBADMSG, "Docker's answer about the image '%.100s' has no id.",
-                        reference);
     /* podman leaves the algorithm out. */
-    snprintf(prefixed, sizeof(prefixed), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
+    snprintf(prefixed, sizeof(prefixed), "%s%s",
+             id && strchr(id, ':') ? "" : "sha256:", id ? id : "");
     if (!digest)
         digest = prefixed;
+    if (!image_digest_is_valid(prefixed) || !image_digest_is_valid(digest))
+        return api_fail(
+            api, -EBADMSG,
+            "Docker's answer about the image '%.100s' has no id, or more to tell than is "
+            "sensible. Use another image.",
+            reference);
     if (wanted && strcmp(wanted, digest) != 0)
         return api_fail(api, -EPERM, "Docker has another image (%.80s) for '%.200s'.", digest,
                         reference);
@@ -83,7 +98,8 @@ int image_find(struct api *api, const char *reference, struct image *ret)
 {
     struct http_reply reply = { 0 };
 
-    int r = api_call(api, "GET", NULL, API_TIMEOUT_USEC, &reply, "/images/%s/json", reference);
+    int r = api_call(api, "GET", NULL, API_TIMEOUT_USEC, &reply, "/images/%s%s/json", reference,
+                     tag_to_add(reference));
     if (r == 0 && reply.status == 200)
         r = take_image(api, reference, reply.body, ret);
     else if (r == 0 && reply.status == 404)
@@ -200,10 +216,8 @@ int image_pull(struct api *api, const char *reference, uint64_t timeout_usec,
     pull->progress = progress;
     pull->userdata = userdata;
     const struct http_stream stream = { on_line, on_second, pull };
-    /* Without a tag or digest it would pull every tag. */
-    const char *tag = reference[image_reference_name_length(reference)] == '\0' ? ":latest" : "";
     int r = api_stream(api, "POST", timeout_usec, &stream, &reply, "/images/create?fromImage=%s%s",
-                       reference, tag);
+                       reference, tag_to_add(reference));
     if (r == -ETIMEDOUT)
         r = api_fail(api, r,
                      "The image '%.100s' could not be pulled in %u s (PullTimeout=). Layers that "
