@@ -197,6 +197,23 @@ def test_image_that_is_not_on_the_list_needs_an_administrator(machine):
     assert refused, "the pull's refusal is recorded"
 
 
+def test_fault_38_no_registry_is_asked_before_an_approval(machine):
+    """Nor can anybody tell by the answer whether there is a host of that name."""
+    code = "import socket; s = socket.create_server(('127.0.0.1', 5099)); print(1, flush=True); s.accept(); print('asked', flush=True)"
+    listener = machine.popen(["python3", "-c", code])
+    assert listener.popen.stdout.readline() == b"1\n"
+    for verb in (["run", "--engine", "docker", "-c", "print(4)", "--image"],
+                 ["run", "--engine", "docker", "--dry-run", "-c", "print(4)", "--image"], ["pull"]):
+        answers = []
+        for host in ("127.0.0.1:5099", "127.0.0.1:5098", "no-such.invalid"):
+            result = machine.sbxctl([verb[0], "--no-ask-password", *verb[1:], f"{host}/x:1"])
+            answers.append((result.status, result.text.replace(host, "HOST"), result.errors.replace(host, "HOST")))
+        if "--dry-run" not in verb:
+            assert len(set(answers)) == 1 and answers[0][0] in (125, 126), answers
+    listener.signal("KILL")
+    assert listener.finish().stdout == b""
+
+
 def test_dry_run_shows_the_image_and_its_approval(machine):
     shown = machine.sbxctl(["run", "--engine", "docker", "--image", "foreign:1", "--dry-run", "-c", "print(4)"])
     assert "image         foreign:1" in shown.text
