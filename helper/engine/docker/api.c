@@ -17,17 +17,12 @@
 
 /* ---- errors */
 
-static void note(struct api *api, const char *format, va_list args)
-{
-    vsnprintf(api->error, sizeof(api->error), format, args);
-}
-
 int api_fail(struct api *api, int error, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    note(api, format, args);
+    vsnprintf(api->error, sizeof(api->error), format, args);
     va_end(args);
     return error;
 }
