@@ -179,7 +179,9 @@ static const char *own_name(json_object *container, const char *run)
     json_object *names = json_object_object_get(container, "Names");
     size_t n = strlen(CONTAINER_PREFIX);
 
-    if (!run || !json_object_is_type(names, json_type_array))
+    /* The name becomes part of a path. */
+    if (!run || run[strspn(run, "0123456789abcdef")] != '\0' ||
+        !json_object_is_type(names, json_type_array))
         return NULL;
     for (size_t i = 0; i < json_object_array_length(names); i++) {
         const char *name = json_object_get_string(json_object_array_get_idx(names, i));
