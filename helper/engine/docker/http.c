@@ -76,7 +76,14 @@ static json_object *parse(const char *data, size_t size)
         data = wrapped;
         size = (size_t)n;
     }
-    return json_parse_guarded(data, size, &object) < 0 ? NULL : object;
+    if (json_parse_guarded(data, size, &object) < 0)
+        return NULL;
+    /* What follows the array would have become members beside it. */
+    if (wrapped && json_object_object_length(object) != 1) {
+        json_object_put(object);
+        return NULL;
+    }
+    return object;
 }
 
 static int handle_line(struct transfer *t, const char *line, size_t size)
