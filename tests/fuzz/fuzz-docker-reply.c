@@ -179,6 +179,7 @@ static int find(struct api *api, const char *reference)
         return r;
     check_digest(image.id);
     check_digest(image.digest);
+    check(!strchr(reference, '@') || strcmp(image.digest, strchr(reference, '@') + 1) == 0);
     return 0;
 }
 
