@@ -188,6 +188,20 @@ def test_pull_shows_a_bar_on_a_terminal(machine, registry, fresh):  # noqa: F811
     assert digest in shown.text.splitlines()[-1]
 
 
+def test_newest_state_that_cannot_be_had_is_said(machine):
+    docker_engine.use_machine_as_image(machine)
+    image = "127.0.0.1:9/here:1"
+    machine.run(["docker", "tag", docker_engine.PYTHON_IMAGE, image], check=True)
+    docker_engine.use_images(machine, allowed=[image])
+    try:
+        result = machine.sbxctl(["pull", "--engine", "docker", image])
+    finally:
+        machine.run(["docker", "rmi", image], check=True)
+        docker_engine.use_machine_as_image(machine)
+    assert result.status == 125
+    assert f"The image '{image}' could not be pulled" in result.errors, result
+
+
 def test_image_that_is_not_on_the_list_needs_an_administrator(machine):
     for verb in (["run", "--engine", "docker", "--image", "foreign:1", "-c", "print(4)"], ["pull", "foreign:1"]):
         result = machine.sbxctl([verb[0], "--no-ask-password", *verb[1:]])

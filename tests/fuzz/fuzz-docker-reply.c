@@ -187,7 +187,7 @@ static int pull(struct api *api)
 {
     size_t calls = 0;
 
-    return image_pull(api, REFERENCE, 5 * USEC_PER_SEC, on_progress, &calls);
+    return image_pull(api, REFERENCE, false, 5 * USEC_PER_SEC, on_progress, &calls);
 }
 
 static int create(struct api *api)

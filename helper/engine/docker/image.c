@@ -194,18 +194,19 @@ static bool on_second(void *userdata)
     return !report(userdata);
 }
 
-static int fail_pull(struct api *api, const char *reference, const char *words)
+static int fail_pull(struct api *api, const char *reference, bool newest, const char *words)
 {
     if (strstr(words, "no space left on device"))
         return api_fail_refused(api, "pull the image", words);
     _cleanup_free_ char *shown = escape_text(words, strlen(words), 200);
     return api_fail(api, -EREMOTEIO,
-                    "The image '%.60s' is not on this machine and could not be pulled: %s. When "
-                    "the registry has it: sbxctl pull %.60s",
-                    reference, shown ? shown : "", reference);
+                    "The image '%.60s' %scould not be pulled: %s. When the registry has it: "
+                    "sbxctl pull %.60s",
+                    reference, newest ? "" : "is not on this machine and ", shown ? shown : "",
+                    reference);
 }
 
-int image_pull(struct api *api, const char *reference, uint64_t timeout_usec,
+int image_pull(struct api *api, const char *reference, bool newest, uint64_t timeout_usec,
                image_progress_fn progress, void *userdata)
 {
     _cleanup_free_ struct pull *pull = calloc(1, sizeof(*pull));
@@ -224,9 +225,9 @@ int image_pull(struct api *api, const char *reference, uint64_t timeout_usec,
                      "are complete are kept; go on with: sbxctl pull %.100s",
                      reference, (unsigned)(timeout_usec / 1000000), reference);
     else if (r == 0 && reply.status != 200)
-        r = fail_pull(api, reference, api_words(&reply));
+        r = fail_pull(api, reference, newest, api_words(&reply));
     else if (r == 0 && pull->error[0])
-        r = fail_pull(api, reference, pull->error);
+        r = fail_pull(api, reference, newest, pull->error);
     http_reply_release(&reply);
     return r;
 }

@@ -16,8 +16,8 @@ int image_find(struct api *api, const char *reference, struct image *ret);
 /* Bytes over all layers, as far as the daemon knows by now. Returns whether to go on. */
 typedef bool (*image_progress_fn)(uint64_t current, uint64_t total, void *userdata);
 
-/* Pulls it; the daemon joins equal pulls. @progress is called for what happens, and also once a
- * second, for @userdata's sake, without a change. Returns 0, -ECANCELED, or a negative errno with a
- * sentence in the api's error. */
-int image_pull(struct api *api, const char *reference, uint64_t timeout_usec,
+/* Pulls it, because it is missing or, with @newest, in any case; the daemon joins equal pulls.
+ * @progress is called for what happens, and also once a second, for @userdata's sake, without a
+ * change. Returns 0, -ECANCELED, or a negative errno with a sentence in the api's error. */
+int image_pull(struct api *api, const char *reference, bool newest, uint64_t timeout_usec,
                image_progress_fn progress, void *userdata);

@@ -101,8 +101,8 @@ static int get_image(struct sandbox *s, bool newest)
                       "NAME@sha256:DIGEST.");
     int r = newest ? -ENOENT : image_find(&s->api, reference, &s->image);
     if (r == -ENOENT && !s->api.unusable) {
-        r = image_pull(&s->api, reference, s->service->config->pull_timeout_usec, on_pull_progress,
-                       s);
+        r = image_pull(&s->api, reference, newest, s->service->config->pull_timeout_usec,
+                       on_pull_progress, s);
         if (r == -ECANCELED)
             return r;
         r = r < 0 ? r : image_find(&s->api, reference, &s->image);
