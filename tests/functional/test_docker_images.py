@@ -5,6 +5,7 @@ import os
 
 import docker_engine
 import pytest
+from approvals import YES, rules
 from docker_registry import registry  # noqa: F401 (a fixture)
 
 # A varlink client that tells every reply, as alice.
@@ -226,6 +227,20 @@ def test_fault_38_no_registry_is_asked_before_an_approval(machine):
             assert len(set(answers)) == 1 and answers[0][0] in (125, 126), answers
     listener.signal("KILL")
     assert listener.finish().stdout == b""
+
+
+def test_rule_sees_which_image_is_wanted(machine):
+    docker_engine.use_machine_as_image(machine)
+    wanted, other = "sbxctl-test/wanted:1", "sbxctl-test/other:1"
+    for image in (wanted, other):
+        machine.run(["docker", "tag", docker_engine.PYTHON_IMAGE, image], check=True)
+    arguments = ["--no-ask-password", "--engine", "docker", "-c", "print(4)", "--image"]
+    try:
+        with rules(machine, run_image=f'action.lookup("image") == "{wanted}" ? {YES} : null'):
+            assert machine.sbxctl(["run", *arguments, wanted]).text == "4\n"
+            assert machine.sbxctl(["run", *arguments, other]).status == 126
+    finally:
+        machine.run(["docker", "rmi", wanted, other], check=True)
 
 
 def test_dry_run_shows_the_image_and_its_approval(machine):
