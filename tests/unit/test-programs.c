@@ -104,11 +104,10 @@ static void for_each_program(void (*body)(const char *))
 
 static void start_with_nothing(const char *program)
 {
-    static const char *const sanitizers[] = { hostile[0], hostile[1] };
-
+    /* The first two are the sanitizers' own. */
     assert_clean_error(program, (const char *const[]){ NULL }, NULL, 0);
-    assert_clean_error(program, (const char *const[]){ NULL }, sanitizers, 2);
-    assert_clean_error(program, (const char *const[]){ "", NULL }, sanitizers, 2);
+    assert_clean_error(program, (const char *const[]){ NULL }, hostile, 2);
+    assert_clean_error(program, (const char *const[]){ "", NULL }, hostile, 2);
 }
 
 static void start_with_nonsense(const char *program)
