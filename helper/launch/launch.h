@@ -1,6 +1,6 @@
 /* The parts of sbxctl-launch: main.c starts launch.c, which is the process, parse.c understands
- * packets, put.c makes input files, seccomp.c installs the filter, space.c measures what was left.
- * Included by these and their tests only. */
+ * packets, put.c makes input files, nodes.c looks for devices, seccomp.c installs the filter,
+ * space.c measures what was left. Included by these and their tests only. */
 #pragma once
 
 #include <stdbool.h>
@@ -35,6 +35,10 @@ int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t 
 /* Installs the filters of seccomp-gen.c for this process and all it will start. Needs no_new_privs.
  * Returns 0 or a negative errno. */
 int seccomp_install(void);
+
+/* Looks through the file system at @root, without what is mounted on it. Returns 0 if there is no
+ * device node in it, -ENXIO if there is one, or another negative errno if that cannot be told. */
+int nodes_search(const char *root);
 
 /* Fills in file_bytes, scratch_files and scratch_full; what cannot be measured is 0. */
 void space_measure(int workspace, struct launch_exited *exited);

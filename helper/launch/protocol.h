@@ -16,6 +16,10 @@
 
 #define LAUNCH_PROTOCOL_VERSION 1
 
+/* How the launcher ends, besides 0 and 1, when there is something in an image that lets no program
+ * be safe in it: device nodes, or folders so deep that nobody can tell. */
+#define LAUNCH_STATUS_NODES 77
+
 /* Bytes of one packet at most: the strings of a GO (argv, environment, directory), its header. */
 #define LAUNCH_STRINGS_MAX (32 * 1024)
 #define LAUNCH_PACKET_MAX (LAUNCH_STRINGS_MAX + 256)

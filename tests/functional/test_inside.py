@@ -168,10 +168,20 @@ def test_dev_holds_what_programs_need_and_no_more(machine):
     script = """
 import json, os, stat
 nodes, directories, readable = [], [], []
+
+def opens(path):
+    try:
+        os.close(os.open(path, os.O_RDWR))
+        return True
+    except OSError:
+        return False
+
 for name in sorted(os.listdir("/dev")):
     mode = os.lstat("/dev/" + name).st_mode
     if stat.S_ISCHR(mode):
-        nodes.append(name)
+        # A ptmx without the pts beside it makes no terminals.
+        if name != "ptmx" or opens("/dev/ptmx"):
+            nodes.append(name)
     elif stat.S_ISDIR(mode):
         directories.append(name)
         if os.access("/dev/" + name, os.R_OK):

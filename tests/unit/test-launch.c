@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -585,6 +586,41 @@ static void go_must_be_what_it_says(void **state)
 
 #define WITH_LAUNCHER(test) cmocka_unit_test_setup_teardown(test, start_launcher, stop_launcher)
 
+static void device_nodes_are_found_wherever_they_lie(void **state)
+{
+    char root[] = "/tmp/test-launch-nodes.XXXXXX", path[256], deep[1024];
+    int used;
+
+    assert_non_null(mkdtemp(root));
+    used = snprintf(deep, sizeof(deep), "%s", root);
+    for (unsigned i = 0; i < 64; i++) {
+        used += snprintf(deep + used, sizeof(deep) - (size_t)used, "/d");
+        assert_int_equal(mkdir(deep, 0755), 0);
+    }
+    snprintf(path, sizeof(path), "%s/fifo", root);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    snprintf(path, sizeof(path), "%s/removed", root);
+    assert_int_equal(mknod(path, S_IFCHR, makedev(0, 0)), 0); /* as overlayfs has them */
+    snprintf(path, sizeof(path), "%s/link", root);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(nodes_search(root), 0);
+
+    snprintf(path, sizeof(path), "%s/d/d/node", root);
+    assert_int_equal(mknod(path, S_IFCHR | 0600, makedev(1, 3)), 0);
+    assert_int_equal(nodes_search(root), -ENXIO);
+    unlink(path);
+    assert_int_equal(mknod(path, S_IFBLK | 0600, makedev(7, 200)), 0);
+    assert_int_equal(nodes_search(root), -ENXIO);
+    unlink(path);
+    assert_int_equal(nodes_search(root), 0);
+
+    snprintf(deep + used, sizeof(deep) - (size_t)used, "/d");
+    assert_int_equal(mkdir(deep, 0755), 0);
+    assert_int_equal(nodes_search(root), -ELOOP);
+    snprintf(path, sizeof(path), "rm -rf %s", root);
+    assert_int_equal(system(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +647,7 @@ int main(void)
         WITH_LAUNCHER(second_go_while_the_program_runs_is_fatal),
         WITH_LAUNCHER(control_socket_may_be_a_path),
         WITH_LAUNCHER(well_formed_packets_are_not_fatal),
+        cmocka_unit_test(device_nodes_are_found_wherever_they_lie),
         cmocka_unit_test(malformed_packets_are_fatal),
         cmocka_unit_test(go_must_be_what_it_says),
     };

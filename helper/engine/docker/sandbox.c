@@ -171,7 +171,12 @@ static void refuse_not_ready(struct sandbox *s)
         refuse_api(s, -ECONNRESET);
         return;
     }
-    if (!state.running)
+    if (!state.running && state.exit_code == LAUNCH_STATUS_NODES)
+        snprintf(sentence, sizeof(sentence),
+                 "The image '%.200s' has device nodes of its own, or folders too deep to look for "
+                 "them, so nothing runs in it. Use another image.",
+                 s->start.image);
+    else if (!state.running)
         snprintf(sentence, sizeof(sentence),
                  "The container ended before the program could be started (status %d%s).",
                  state.exit_code, state.oom_killed ? ", out of memory" : "");
