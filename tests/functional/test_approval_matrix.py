@@ -227,14 +227,15 @@ WITHOUT_POLKIT = {"List", "Describe", "Cancel", "Remove", "Read", "GetPolicy", "
 
 def test_fault_19_every_method_that_is_served_has_a_rule(machine):
     methods = served(machine).methods
-    assert set(methods) == WITHOUT_POLKIT | {"Run"}
+    assert set(methods) == WITHOUT_POLKIT | {"Run", "PullImage"}
     samples = {"Describe": {"id": "0" * 16}, "Cancel": {"id": "0" * 16}, "Remove": {"id": "0" * 16},
-               "Read": {"id": "0" * 16, "name": "stdout"}, "Run": {"script": "1", "language": "python"}}
-    with rules(machine, run=NO), Connection(machine) as connection:
+               "Read": {"id": "0" * 16, "name": "stdout"}, "Run": {"script": "1", "language": "python"},
+               "PullImage": {"image": "no-such/image:1", "engine": "docker"}}
+    with rules(machine, run=NO, run_image=NO), Connection(machine) as connection:
         for method in methods:
             connection.begin(method, samples.get(method, {}))
             answer = connection.next()
-            if method == "Run":
+            if method in ("Run", "PullImage"):
                 assert name_of(answer["error"]) == "Denied", answer
             elif method in samples:
                 assert name_of(answer["error"]) == "NoSuchRun", answer

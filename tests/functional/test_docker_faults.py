@@ -5,6 +5,8 @@ import pathlib
 import docker_engine
 import pytest
 
+pytestmark = pytest.mark.long  # waits for daemons that hang
+
 DOUBLE = pathlib.Path(__file__).with_name("docker_double.py").read_text()
 SOCKET = "/run/docker-double.sock"
 

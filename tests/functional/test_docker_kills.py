@@ -6,9 +6,10 @@ import docker_engine
 import pytest
 from engines import Docker
 
+pytestmark = pytest.mark.long  # kills everything at ten points
+
 # Points of a run, by what has been seen of it; those before the program's first word are times after the call.
 POINTS = [0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, "up", "busy", "exiting"]
-SOON = (0.06, 0.15, "up", "exiting")
 PROGRAM = """
 import sys, time
 print("up", flush=True)
@@ -93,9 +94,7 @@ def mounts(machine):
     return machine.run(["grep", "-c", "/var/lib/docker/.*/merged", "/proc/1/mounts"]).text.strip()
 
 
-@pytest.mark.parametrize(
-    "point", [p if p in SOON else pytest.param(p, marks=pytest.mark.long) for p in POINTS], ids=str
-)
+@pytest.mark.parametrize("point", POINTS, ids=str)
 @pytest.mark.parametrize("who", KILLS)
 def test_kill_leaves_no_container_and_a_true_record(machine, docker, who, point):
     reset(machine)

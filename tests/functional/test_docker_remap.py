@@ -3,6 +3,8 @@
 import docker_engine
 import pytest
 
+pytestmark = pytest.mark.long  # a second daemon
+
 IMAGE = "sbxctl-test/small:1"
 SOCKET = "/run/test-remap.sock"
 DATA = "/var/lib/docker/test-remap"

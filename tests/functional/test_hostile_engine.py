@@ -348,7 +348,7 @@ def test_progress_beyond_its_total_is_shown_as_complete(double):
     playing = double.start(scenario)
     shown = double.machine.sbxctl(["run", "--engine", "double", "-c", "print(4)"], tty=True)
     assert playing.finish().text == "played\n"
-    assert "pull: 100 %" in shown.text and "No." in shown.text, shown
+    assert "100 % of 1 B" in shown.text and "No." in shown.text, shown
 
 
 # ---- a launcher that lies

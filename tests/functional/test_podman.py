@@ -3,6 +3,8 @@
 import docker_engine
 import pytest
 
+pytestmark = pytest.mark.long  # another engine
+
 IMAGE = "localhost/sbxctl-test/small:1"
 SOCKET = "/run/podman/podman.sock"
 QUIET = "PODMAN_IGNORE_CGROUPSV1_WARNING=1"
