@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "engine/docker/container.h"
 #include "engine/docker/image.h"
+#include "check.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -23,14 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 #define OURS "/v1.41/containers/sbxctl-run-"
-
-#define check(good)                                                            \
-    do {                                                                       \
-        if (!(good)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #good); \
-            abort();                                                           \
-        }                                                                      \
-    } while (0)
 
 /* ---- the daemon: a thread that gives each connection the next reply */
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,14 +35,6 @@ struct fuzz {
 };
 
 static int standing[KINDS];
-
-#define check(good)                                                            \
-    do {                                                                       \
-        if (!(good)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #good); \
-            abort();                                                           \
-        }                                                                      \
-    } while (0)
 
 /* ---- what the broker hears */
 

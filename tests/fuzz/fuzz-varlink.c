@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,14 +25,6 @@ struct fuzz {
     size_t n_kept;
     size_t next_fds; /* descriptors to go with the next bytes */
 };
-
-#define check(good)                                                            \
-    do {                                                                       \
-        if (!(good)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #good); \
-            abort();                                                           \
-        }                                                                      \
-    } while (0)
 
 static int on_echo(struct varlink_call *call, void *userdata)
 {
