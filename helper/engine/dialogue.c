@@ -126,6 +126,25 @@ enum outcome dialogue_await_end(int broker, struct dialogue_ends *ends)
     return OUTCOME_GRACE;
 }
 
+struct engine_ended dialogue_count(const struct counters *counters, uint64_t cpu_before_usec)
+{
+    struct engine_ended ended = {
+        .oom_kills = counters->oom_kills,
+        .cpu_usec = counters->cpu_usec,
+        .memory_peak_bytes = counters->memory_peak_bytes,
+        .task_refusals = counters->task_refusals,
+        .leftovers = counters->processes,
+    };
+
+    if (counter_is_known(ended.cpu_usec) && counter_is_known(cpu_before_usec) &&
+        ended.cpu_usec >= cpu_before_usec)
+        ended.cpu_usec -= cpu_before_usec;
+    /* One of them is the launcher. */
+    if (counter_is_known(ended.leftovers) && ended.leftovers > 0)
+        ended.leftovers--;
+    return ended;
+}
+
 enum engine_why dialogue_explain(const struct engine_ended *ended, bool timed_out)
 {
     if (timed_out)

@@ -3,6 +3,7 @@
  * knows nothing of how a sandbox is made. */
 #pragma once
 
+#include "engine/counters.h"
 #include "engine/protocol.h"
 #include "launch/protocol.h"
 
@@ -44,5 +45,8 @@ static inline bool counter_is_known(uint64_t counter)
 {
     return counter != UINT64_MAX;
 }
+/* What the broker is told of @counters. What the CPU time was before the program could start
+ * (@cpu_before_usec) is left out: it was used to make the sandbox, in the same control group. */
+struct engine_ended dialogue_count(const struct counters *counters, uint64_t cpu_before_usec);
 /* The word for how it ended, by what was counted. */
 enum engine_why dialogue_explain(const struct engine_ended *ended, bool timed_out);

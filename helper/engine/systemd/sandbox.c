@@ -236,30 +236,13 @@ static void ask_afterwards(const struct sandbox *s, struct engine_ended *ended, 
         ended->memory_peak_bytes = state.memory_peak;
 }
 
-/* Without what systemd used to make the sandbox, which is charged to its control group, too. */
-static uint64_t cpu_of_program(const struct sandbox *s, uint64_t cpu_usec)
-{
-    bool comparable = counter_is_known(cpu_usec) && counter_is_known(s->cpu_before_usec);
-
-    return comparable && cpu_usec >= s->cpu_before_usec ? cpu_usec - s->cpu_before_usec : cpu_usec;
-}
-
 /* Reads the counters while the sandbox stands, then has everything in it killed. */
 static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
 {
     struct counters counters;
 
     counters_read(s->cgroup, &counters);
-    struct engine_ended ended = {
-        .oom_kills = counters.oom_kills,
-        .cpu_usec = cpu_of_program(s, counters.cpu_usec),
-        .memory_peak_bytes = counters.memory_peak_bytes,
-        .task_refusals = counters.task_refusals,
-        .leftovers = counters.processes,
-    };
-    /* One of them is the launcher. */
-    if (counter_is_known(ended.leftovers) && ended.leftovers > 0)
-        ended.leftovers--;
+    struct engine_ended ended = dialogue_count(&counters, s->cpu_before_usec);
     if (!counter_is_known(counters.processes))
         ask_afterwards(s, &ended, &timed_out);
     ended.why = dialogue_explain(&ended, timed_out);
