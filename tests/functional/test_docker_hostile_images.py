@@ -148,6 +148,7 @@ def test_volume_is_refused(machine, path):
     assert f"declares a volume ({path})" in run(machine, ":", f"VOLUME {path}")["reason"]
 
 
-def test_image_that_has_too_much_to_tell_is_refused(machine):
-    answer = run(machine, ":", "EXPOSE 1-65535")
+@pytest.mark.parametrize("changes", [["EXPOSE 1-65535"], [f"LABEL l{i}={'x' * 50000}" for i in range(3)]], ids=["ports", "labels"])
+def test_image_that_has_too_much_to_tell_is_refused(machine, changes):
+    answer = run(machine, ":", *changes)
     assert "more to tell than is sensible" in answer["reason"], answer

@@ -134,6 +134,28 @@ def test_abandoned_container_is_removed_at_the_start_and_recorded(machine, docke
     assert "Removing the abandoned sandbox sbxctl-run-feed." in log
 
 
+# More than a list of containers may be long (helper/engine/docker/http.h); a line of such a file has at most 64 KiB.
+STRANGERS = r"""
+(echo io.sbxctl.run=feed; for i in $(seq 40); do echo "l$i=$(head -c 60000 /dev/zero | tr '\0' x)"; done) >/tmp/labels
+for i in 1 2 3; do docker create --name "strangers-$i" --label-file /tmp/labels "$1" true; done
+rm /tmp/labels
+"""
+
+
+def test_labels_of_strangers_are_not_in_the_way_of_the_sweep(machine, docker):
+    machine.run(["bash", "-ec", STRANGERS, "strangers", docker_engine.PYTHON_IMAGE], check=True)
+    strangers = [f"strangers-{i}" for i in (1, 2, 3)]
+    try:
+        running = start(machine)
+        reach(machine, running, "up")
+        assert len(docker_engine.containers(machine)) == 4
+        kill_engine_process(machine, running)
+        running.finish()
+        machine.wait_for(lambda: sorted(docker_engine.containers(machine)) == strangers, 10, "the container to go")
+    finally:
+        machine.run(["docker", "rm", "--force", *strangers])
+
+
 COUNT = r"""
 for unit in sbxctl-helper sbxctl-engine-docker docker containerd; do
     pid=$(systemctl show -P MainPID $unit.service)

@@ -11,6 +11,8 @@
 #define ID_LENGTH 64
 /* The broker waits for the last word. */
 #define REMOVE_TIMEOUT_USEC (10 * 1000000ULL)
+/* Against a daemon that never ends; there are as many as runs at a time. */
+#define SWEEP_MAX 4096
 
 void container_name(const char *run_id, char ret[CONTAINER_NAME_MAX])
 {
@@ -38,12 +40,17 @@ static int fail_create(struct api *api, const struct container_spec *spec, const
     return api_fail_refused(api, "make the container", words);
 }
 
+static bool is_id(const char *id)
+{
+    return id && strlen(id) == ID_LENGTH && strspn(id, "0123456789abcdef") == ID_LENGTH;
+}
+
 /* The control group of the launcher is told by it, so it has to be one. */
 static int take_id(struct api *api, const struct http_reply *reply, char ret[CONTAINER_ID_MAX])
 {
     const char *id = json_get_string(reply->body, "Id");
 
-    if (!id || strlen(id) != ID_LENGTH || strspn(id, "0123456789abcdef") != ID_LENGTH)
+    if (!is_id(id))
         return api_fail(api, -EBADMSG,
                         "Docker's answer about the new container has no id. The administrator sees "
                         "to it with: journalctl -u docker.service");
@@ -205,42 +212,74 @@ static bool is_abandoned(json_object *labels, const char *service, uint64_t conn
     return same && of_connection && strcmp(of_connection, text) == 0;
 }
 
-static int remove_abandoned(struct api *api, json_object *list, const char *service,
+/* One at a time, so that no number of them is too much to read; and those alone that have a name of
+ * ours, which images cannot give, so that strangers' labels are not read at all. */
+#define LIST_ONE "/containers/json?all=true&limit=1&filters="
+
+/* Gets the newest container of those that are older than the one with the id @at (empty: of all).
+ * Returns 1 with the reply and its id in @at, 0 if there is none, or a negative errno. */
+static int next_container(struct api *api, char at[CONTAINER_ID_MAX], struct http_reply *ret)
+{
+    char before[128] = "";
+    json_object *list;
+
+    /* {"before":["ID"],"label":["io.sbxctl.run"],"name":["^/?sbxctl-run-[0-9a-f]+$"]} */
+    if (at[0] != '\0')
+        snprintf(before, sizeof(before), "%%22before%%22%%3A%%5B%%22%s%%22%%5D%%2C", at);
+    int r = api_call(api, "GET", NULL, API_TIMEOUT_USEC, ret,
+                     LIST_ONE "%%7B%s%%22label%%22%%3A%%5B%%22io.sbxctl.run%%22%%5D%%2C%%22name%%22"
+                              "%%3A%%5B%%22%%5E%%2F%%3F" CONTAINER_PREFIX
+                              "%%5B0-9a-f%%5D%%2B%%24%%22%%5D%%7D",
+                     before);
+    if (r < 0)
+        return r;
+    if (ret->status != 200)
+        return api_fail_refused(api, "list its containers", api_words(ret));
+    list = json_object_object_get(ret->body, "items");
+    if (!json_object_is_type(list, json_type_array) || json_object_array_length(list) > 1)
+        return api_fail(api, -EBADMSG, "Docker's list of containers is too long, or is none.");
+    if (json_object_array_length(list) == 0)
+        return 0;
+    const char *id = json_get_string(json_object_array_get_idx(list, 0), "Id");
+    if (!is_id(id) || strcmp(id, at) == 0)
+        return api_fail(api, -EBADMSG, "Docker's list of containers is none.");
+    memcpy(at, id, ID_LENGTH + 1);
+    return 1;
+}
+
+/* Returns 1 if it was one, 0 if not, or a negative errno. */
+static int remove_abandoned(struct api *api, const struct http_reply *reply, const char *service,
                             uint64_t connection)
 {
-    int n = 0, r = 0;
+    json_object *container =
+        json_object_array_get_idx(json_object_object_get(reply->body, "items"), 0);
+    json_object *labels = json_object_object_get(container, "Labels");
+    const char *name = own_name(container, json_get_string(labels, "io.sbxctl.run"));
 
-    if (!json_object_is_type(list, json_type_array))
+    if (!name || !is_abandoned(labels, service, connection))
         return 0;
-    for (size_t i = 0; r >= 0 && i < json_object_array_length(list); i++) {
-        json_object *container = json_object_array_get_idx(list, i);
-        json_object *labels = json_object_object_get(container, "Labels");
-        const char *name = own_name(container, json_get_string(labels, "io.sbxctl.run"));
-
-        if (!name || !is_abandoned(labels, service, connection))
-            continue;
-        n++;
-        fprintf(stderr, SD_NOTICE "Removing the abandoned sandbox %s.\n", name);
-        r = container_remove(api, name);
-        r = r == -EBUSY ? 0 : r;
-    }
-    return r < 0 ? r : n;
+    fprintf(stderr, SD_NOTICE "Removing the abandoned sandbox %s.\n", name);
+    int r = container_remove(api, name);
+    return r < 0 && r != -EBUSY ? r : 1;
 }
 
 int container_sweep(struct api *api, const char *service, uint64_t connection)
 {
-    struct http_reply reply = { 0 };
+    struct http_reply reply = { 0 }, next = { 0 };
+    char at[CONTAINER_ID_MAX] = "";
+    int n = 0;
 
-    /* {"label":["io.sbxctl.run"]} */
-    int r = api_call(api, "GET", NULL, API_TIMEOUT_USEC, &reply,
-                     "/containers/json?all=true&filters="
-                     "%%7B%%22label%%22%%3A%%5B%%22io.sbxctl.run%%22%%5D%%7D");
-    if (r == 0 && reply.status != 200)
-        r = api_fail_refused(api, "list its containers", api_words(&reply));
-    else if (r == 0 && !json_object_object_get(reply.body, "items"))
-        r = api_fail(api, -EBADMSG, "Docker's list of containers is too long, or is none.");
-    else if (r == 0)
-        r = remove_abandoned(api, json_object_object_get(reply.body, "items"), service, connection);
+    int r = next_container(api, at, &reply);
+    for (unsigned i = 0; r > 0 && i < SWEEP_MAX; i++) {
+        /* The next one first, which is known by this one. */
+        int more = next_container(api, at, &next);
+        r = more < 0 ? more : remove_abandoned(api, &reply, service, connection);
+        n += r > 0;
+        r = r < 0 ? r : more;
+        http_reply_release(&reply);
+        reply = next;
+        next = (struct http_reply){ 0 };
+    }
     http_reply_release(&reply);
-    return r;
+    return r < 0 ? r : n;
 }

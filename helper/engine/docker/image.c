@@ -8,6 +8,9 @@
 #include "common/escape.h"
 #include "common/image-reference.h"
 
+/* Bytes that the daemon tells of an image at most; usual are some thousands. All of it is told
+ * again of each of its containers, labels and ports, and must not be too much to read then. */
+#define TOLD_MAX (128 * 1024)
 #define LAYERS_MAX 256 /* overlay2 takes 128 */
 
 /* Written out: without a tag the daemon would pull every tag, and take a name of hex digits for the
@@ -69,6 +72,13 @@ static int check_volumes(struct api *api, const char *reference, json_object *im
     return 0;
 }
 
+static bool is_short(json_object *body)
+{
+    size_t size = 0;
+
+    return json_text(body, &size) && size <= TOLD_MAX;
+}
+
 static int take_image(struct api *api, const char *reference, json_object *body, struct image *ret)
 {
     const char *id = json_get_string(body, "Id");
@@ -80,7 +90,7 @@ static int take_image(struct api *api, const char *reference, json_object *body,
              id && strchr(id, ':') ? "" : "sha256:", id ? id : "");
     if (!digest)
         digest = prefixed;
-    if (!image_digest_is_valid(prefixed) || !image_digest_is_valid(digest))
+    if (!image_digest_is_valid(prefixed) || !image_digest_is_valid(digest) || !is_short(body))
         return api_fail(
             api, -EBADMSG,
             "Docker's answer about the image '%.100s' has no id, or more to tell than is "
