@@ -52,6 +52,9 @@ def names_the_way_out(lines):
     return len(lines) == 2 and "--engine" in lines[1] and "systemd" in lines[1]
 
 
+VERSION_OF = '{{range .Server.Components}}{{if eq .Name "%s"}}{{.Version}}{{end}}{{end}}'
+
+
 def test_missing_socket_is_said(machine):
     docker_engine.configure(machine, Socket="/run/no-docker.sock")
     lines = refused(machine)
@@ -202,6 +205,17 @@ def test_daemon_restarted_in_the_middle_of_a_run_ends_it(machine):
     assert ended.errors.strip()
     machine.wait_for(lambda: not docker_engine.containers(machine), 30, "the container to go")
     assert machine.sbxctl(["run", "--engine", "docker", "-c", "print(4)"]).text == "4\n"
+
+
+def test_fault_39_and_41_versions_of_what_runs_containers_are_in_the_log(machine):
+    machine.run(["systemctl", "stop", "sbxctl-engine-docker.service"], check=True)
+    since = machine.run(["date", "+%s"], check=True).text.strip()
+    assert machine.sbxctl(["run", "--engine", "docker", "-c", "print(4)"]).text == "4\n"
+    log = ["journalctl", "-u", "sbxctl-engine-docker.service", f"--since=@{since}", "-o", "cat"]
+    told = machine.run(log, check=True).text
+    for program in ("Engine", "containerd", "runc"):
+        version = machine.run(["docker", "version", "--format", VERSION_OF % program], check=True).text.strip()
+        assert version and told.count(f"The daemon's {program} has version {version}.\n") == 1, told
 
 
 def test_bad_configuration_stops_the_engine_and_names_the_place(machine):

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <systemd/sd-daemon.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -14,6 +15,8 @@
 /* A daemon that is started by this very request (docker.socket) takes some seconds. */
 #define VERSION_TIMEOUT_USEC (10 * 1000000ULL)
 #define WORDS_MAX 220
+/* Programs of which a daemon tells a version; Docker has four. */
+#define COMPONENTS_MAX 8
 
 /* ---- errors */
 
@@ -167,6 +170,28 @@ static bool is_older(struct version a, struct version b)
     return a.major != b.major ? a.major < b.major : a.minor < b.minor;
 }
 
+/* What the daemon runs containers with, for the service's log: who reads of a hole in one of them
+ * finds there whether it is on this machine. Distributions mend old versions, so none is refused.
+ */
+static void log_components(json_object *version)
+{
+    json_object *components = json_object_object_get(version, "Components");
+
+    if (!json_object_is_type(components, json_type_array))
+        return;
+    for (size_t i = 0; i < json_object_array_length(components) && i < COMPONENTS_MAX; i++) {
+        json_object *component = json_object_array_get_idx(components, i);
+        const char *name = json_get_string(component, "Name");
+        const char *number = json_get_string(component, "Version");
+        if (!name || !number)
+            continue;
+        _cleanup_free_ char *shown = escape_text(name, strlen(name), 60);
+        _cleanup_free_ char *shown_number = escape_text(number, strlen(number), 60);
+        fprintf(stderr, SD_INFO "The daemon's %s has version %s.\n", shown ? shown : "",
+                shown_number ? shown_number : "");
+    }
+}
+
 /* Ours, or the oldest that the daemon still speaks. */
 static int agree(struct api *api, const struct http_reply *reply)
 {
@@ -188,6 +213,7 @@ static int agree(struct api *api, const struct http_reply *reply)
     snprintf(api->version.daemon, sizeof(api->version.daemon), "%s", text);
     snprintf(api->version.prefix, sizeof(api->version.prefix), "/v%u.%u", version.major,
              version.minor);
+    log_components(reply->body);
     return 0;
 }
 
