@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from engines import engine_of
 
 CALLS = """
@@ -48,6 +49,33 @@ for pid in map(int, sys.argv[1:]):
             print(pid, "ptrace", request)
 """
 
+# A folder takes turns with a link to the root, until everything in the sandbox is killed.
+SWAP = """
+import ctypes, mmap, os, struct, sys
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+os.makedirs("a/etc")
+for name in ("shadow", "passwd"):
+    open(f"a/etc/{name}", "w").write("own")
+os.symlink("/", "b")
+turns = mmap.mmap(-1, 8)
+renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+if sys.argv[1] == "stays" or os.fork() == 0:
+    print("swaps", flush=True)
+    n = 0
+    while True:
+        n += renameat2(AT_FDCWD, b"a", AT_FDCWD, b"b", RENAME_EXCHANGE) == 0
+        turns[:] = struct.pack("=q", n)
+while struct.unpack("=q", turns[:])[0] < 1000:
+    pass
+"""
+
+ASK = """
+import json, sys
+from varlink_client import call
+method, parameters = json.loads(sys.argv[1])
+print(json.dumps(call(method, **parameters)))
+"""
+
 
 def inside(machine, script):
     result = machine.run_json(["-c", script])
@@ -66,6 +94,37 @@ print(json.dumps([
 ]))
 """)
     assert found[-1] == [] and "done" not in found[:-1], found
+
+
+def test_fault_34_another_user_gets_no_hold_of_a_running_run_and_its_owner_keeps_it(machine):
+    def ask(user, method, **more):
+        words = json.dumps([method, {"id": run_id, **more}])
+        return json.loads(machine.run(machine.python(ASK, words), user=user, check=True).text)
+
+    running = machine.popen(["sbxctl", "run", "-c", "print(1, flush=True); input()"], user="alice")
+    assert running.popen.stdout.readline() == b"1\n"
+    (run_id,) = (run["id"] for run in json.loads(machine.sbxctl(["ps", "--json"]).stdout)["runs"])
+    for method, more in (("Describe", {}), ("Cancel", {}), ("Remove", {}), ("Read", {"name": "stdout"})):
+        assert ask("bob", method, **more) == {"error": "io.sbxctl.Sandbox.NoSuchRun", "parameters": {"id": run_id}}
+    assert ask("alice", "Describe")["parameters"]["result"]["status"] == "running"
+    assert ask("alice", "Cancel") == {"parameters": {}}
+    assert running.finish().status != 0
+    assert ask("alice", "Describe")["parameters"]["result"]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("end", ["leaves", "stays"])
+def test_fault_35_folder_swapped_for_a_link_to_the_root_till_the_end_gives_nothing_of_the_host(machine, end):
+    """Where the program ends while it swaps, and where its time does."""
+    names = ("/etc/shadow", "/etc/passwd")
+    before = machine.run(["sha256sum", *names], check=True).text
+    result = machine.run_json(["--timeout", "2s", "-c", SWAP, end])
+    assert result["status"] == {"leaves": "succeeded", "stays": "timed_out"}[end], result
+    assert result["stdout"]["text"] == "swaps\n"
+    kept = {file["name"]: machine.read(file["path"], "alice") for file in result["files"]}
+    (link,) = (skipped["name"] for skipped in result["skippedFiles"])
+    folder = {"a": "b", "b": "a"}[link]
+    assert kept == {f"{folder}/etc/shadow": b"own", f"{folder}/etc/passwd": b"own"}
+    assert machine.run(["sha256sum", *names], check=True).text == before
 
 
 def test_fault_41_kernel_interfaces_are_hidden_or_cannot_be_written_to(machine):

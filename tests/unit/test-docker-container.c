@@ -105,9 +105,9 @@ static const struct engine_start start = {
 };
 static struct account account = { "/run/sbxctl-engine-docker/run-7", "/nowhere/cpus" };
 
-static json_object *make(const char *runtime)
+static struct container_spec spec_of(const char *runtime)
 {
-    const struct container_spec spec = {
+    return (struct container_spec){
         .start = &start,
         .image = "sha256:0123",
         .service = "service",
@@ -119,6 +119,11 @@ static json_object *make(const char *runtime)
         .account = &account,
         .runtime = runtime,
     };
+}
+
+static json_object *make(const char *runtime)
+{
+    const struct container_spec spec = spec_of(runtime);
     json_object *request = container_request(&spec);
 
     assert_non_null(request);
@@ -245,6 +250,30 @@ static void program_is_nobody_and_nowhere(void **state)
     assert_null(json_object_object_get(host, "Runtime"));
 }
 
+static void fault_43_and_44_user_is_the_number_that_was_given(void **state)
+{
+    static const struct {
+        uid_t uid;
+        gid_t gid;
+        const char *expected;
+    } cases[] = {
+        { 1, 10, "\"1:10\"" },
+        { 65534, 65534, "\"65534:65534\"" },
+        { 100000, 1, "\"100000:1\"" },
+        { 2147483648, 2147483649, "\"2147483648:2147483649\"" },
+        { 4294967294, 4294967293, "\"4294967294:4294967293\"" },
+    };
+
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        struct container_spec spec = spec_of(NULL);
+
+        spec.uid = cases[i].uid;
+        spec.gid = cases[i].gid;
+        _cleanup_json_ json_object *request = container_request(&spec);
+        assert_string_equal(text_at(request, "User"), cases[i].expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +282,7 @@ int main(void)
         cmocka_unit_test(fault_37_nothing_in_it_opens_the_sandbox),
         cmocka_unit_test(limits_are_those_of_the_start),
         cmocka_unit_test(program_is_nobody_and_nowhere),
+        cmocka_unit_test(fault_43_and_44_user_is_the_number_that_was_given),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
