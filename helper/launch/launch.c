@@ -373,10 +373,11 @@ int launch_main(const char *workspace_path, int argc, char *argv[])
     int control = STDIN_FILENO;
 
     is_init = getpid() == 1;
-    if (argc == 3 && strcmp(argv[1], "--socket") == 0) {
+    bool searched = argc == 3 && strcmp(argv[1], "--socket-in-searched") == 0;
+    if (searched || (argc == 3 && strcmp(argv[1], "--socket") == 0)) {
         forwards = is_init;
         /* The root of a unit is ours; that of a container came from somebody. */
-        if (is_init && nodes_search("/") < 0)
+        if (is_init && !searched && nodes_search("/") < 0)
             return LAUNCH_STATUS_NODES;
         control = connect_to(argv[2]);
     } else if (argc != 1) {

@@ -55,6 +55,11 @@ def run(machine, prepare=":", *changes, script="id -u"):
     """The answer to a run in an image after `prepare` in its root, with changes of its configuration."""
     options = [word for change in changes for word in ("--change", change)]
     machine.run(["bash", "-c", MAKE, "make", NAME, prepare, *options], timeout=60, check=True)
+    return run_again(machine, script)
+
+
+def run_again(machine, script):
+    """The same in the image that is there."""
     command = ["run", "--engine", "docker", "--language", "shell", "--json", "-c", script]
     return json.loads(machine.sbxctl(command).text)
 
@@ -141,6 +146,39 @@ def test_image_with_devices_is_refused(machine, prepare):
 def test_devices_behind_a_folder_that_nobody_may_read_do_not_matter(machine):
     prepare = "mkdir -m 700 x; mknod -m 666 x/console c 5 1"
     assert output(machine, prepare, script="cat /x/console 2>&1 || echo no").endswith("no\n")
+
+
+# Its command line tells what the launcher was told to do.
+COMMAND_LINE = 'echo "$(cat /proc/1/cmdline)"'
+SEARCHES, HAS_SEARCHED = "--socket/.sbxctl-control", "--socket-in-searched/.sbxctl-control"
+
+
+def command_line(answer):
+    assert answer.get("status") == "succeeded", answer
+    return answer["stdout"]["text"].strip().removeprefix("/.sbxctl-launch")
+
+
+def test_image_is_looked_through_once(machine):
+    assert command_line(run(machine, script=COMMAND_LINE)) == SEARCHES
+    assert command_line(run_again(machine, COMMAND_LINE)) == HAS_SEARCHED
+    assert command_line(run_again(machine, COMMAND_LINE)) == HAS_SEARCHED
+
+
+def test_image_with_devices_is_refused_each_time_and_also_under_the_name_of_one_without(machine):
+    run(machine, script=COMMAND_LINE)
+    assert command_line(run_again(machine, COMMAND_LINE)) == HAS_SEARCHED
+    assert "has device nodes of its own" in run(machine, "mknod -m 666 console c 5 1").get("reason", "")
+    assert "has device nodes of its own" in run_again(machine, "id -u").get("reason", "")
+
+
+def test_image_that_was_unpacked_again_is_looked_through_again(machine):
+    run(machine, script=COMMAND_LINE)
+    assert command_line(run_again(machine, COMMAND_LINE)) == HAS_SEARCHED
+    machine.wait_for(lambda: not docker_engine.containers(machine), 10, "the container to go")
+    again = 'docker save "$1" -o /tmp/again.tar; docker rmi "$1"; docker load -i /tmp/again.tar; rm /tmp/again.tar'
+    machine.run(["bash", "-ec", again, "again", NAME], timeout=60, check=True)
+    assert command_line(run_again(machine, COMMAND_LINE)) == SEARCHES
+    assert command_line(run_again(machine, COMMAND_LINE)) == HAS_SEARCHED
 
 
 @pytest.mark.parametrize("path", ["/workspace", "/run", "/data"])

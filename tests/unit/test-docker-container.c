@@ -274,6 +274,15 @@ static void fault_43_and_44_user_is_the_number_that_was_given(void **state)
     }
 }
 
+static void launcher_looks_through_an_image_unless_that_was_done(void **state)
+{
+    struct container_spec spec = spec_of(NULL);
+
+    spec.searched = true;
+    _cleanup_json_ json_object *request = container_request(&spec);
+    assert_string_equal(text_at(request, "Cmd"), "[\"--socket-in-searched\",\"/.sbxctl-control\"]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +292,7 @@ int main(void)
         cmocka_unit_test(limits_are_those_of_the_start),
         cmocka_unit_test(program_is_nobody_and_nowhere),
         cmocka_unit_test(fault_43_and_44_user_is_the_number_that_was_given),
+        cmocka_unit_test(launcher_looks_through_an_image_unless_that_was_done),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,8 @@ static json_object *no_healthcheck(struct builder *b)
 json_object *container_request(const struct container_spec *spec)
 {
     static const char *const entrypoint[] = { CONTAINER_LAUNCHER, NULL };
-    static const char *const command[] = { "--socket", CONTAINER_CONTROL, NULL };
+    const char *const command[] = { spec->searched ? "--socket-in-searched" : "--socket",
+                                    CONTAINER_CONTROL, NULL };
     json_object *object = json_object_new_object();
     struct builder b = { 0 };
     char user[32];

@@ -25,6 +25,7 @@ struct container_spec {
     const char *control;
     const struct account *account;
     const char *runtime; /* NULL: the daemon's default */
+    bool searched;       /* the image was looked through for device nodes before */
     bool is_podman;      /* whose tmpfs knows neither an owner nor a number of files */
 };
 

@@ -72,6 +72,18 @@ static int check_volumes(struct api *api, const char *reference, json_object *im
     return 0;
 }
 
+/* A folder of the daemon's that is made anew each time that a layer is unpacked. Drivers that are
+ * not overlays tell none. */
+static void take_layer(json_object *image, char ret[ENGINE_TEXT_MAX + 1])
+{
+    json_object *driver = json_object_object_get(image, "GraphDriver");
+    const char *layer = json_get_string(json_object_object_get(driver, "Data"), "UpperDir");
+
+    ret[0] = '\0';
+    if (layer && strlen(layer) <= ENGINE_TEXT_MAX)
+        strcpy(ret, layer);
+}
+
 static bool is_short(json_object *body)
 {
     size_t size = 0;
@@ -101,6 +113,7 @@ static int take_image(struct api *api, const char *reference, json_object *body,
                         reference);
     strcpy(ret->id, prefixed);
     strcpy(ret->digest, digest);
+    take_layer(body, ret->layer);
     return check_volumes(api, reference, body);
 }
 

@@ -5,7 +5,8 @@
 #include "api.h"
 
 struct image {
-    char id[ENGINE_TEXT_MAX + 1];     /* "sha256:...", what runs */
+    char id[ENGINE_TEXT_MAX + 1];    /* "sha256:...", what runs */
+    char layer[ENGINE_TEXT_MAX + 1]; /* where its topmost layer lies; empty: the daemon tells not */
     char digest[ENGINE_TEXT_MAX + 1]; /* of the registry, or the id if it came from none */
 };
 

@@ -15,6 +15,7 @@
 #include "engine/account.h"
 #include "engine/service.h"
 #include "sandbox.h"
+#include "searched.h"
 
 #define CONFIG_PATH SBXCTL_CONFIG_DIR "/engine-docker.conf"
 /* Whose programs run in the sandboxes. */
@@ -90,7 +91,7 @@ static int serve(struct service *service, struct engine_service *loop)
 
 static int run(struct config *config)
 {
-    struct service service = { .config = config };
+    struct service service = { .config = config, .searched = searched_new() };
     struct engine_service loop;
 
     int r = load_config(config);

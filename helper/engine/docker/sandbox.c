@@ -20,6 +20,7 @@
 #include "engine/counters.h"
 #include "engine/dialogue.h"
 #include "image.h"
+#include "searched.h"
 
 #define READY_TIMEOUT_SEC 20
 #define LOOK_USEC USEC_PER_SEC
@@ -133,6 +134,7 @@ static int launch(struct sandbox *s)
         .control = s->control.path,
         .account = &s->account,
         .runtime = s->service->config->runtime,
+        .searched = searched_has(s->service->searched, &s->image),
         .is_podman = s->api.is_podman,
     };
 
@@ -255,6 +257,9 @@ static enum outcome get_ready(struct sandbox *s)
             dialogue_await_ready(s->broker, s->control.sock, deadline - now(), &ready, &workspace);
     if (outcome == OUTCOME_FAILED)
         refuse_not_ready(s);
+    /* A launcher that found something does not get ready. */
+    if (outcome == OUTCOME_READY)
+        searched_add(s->service->searched, &s->image);
     return outcome == OUTCOME_READY ? hand_over(s, workspace) : outcome;
 }
 

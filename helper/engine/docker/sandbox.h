@@ -21,6 +21,7 @@ struct service {
     gid_t gid;
     struct api_version version; /* as agreed on at the start, if that was possible */
     bool must_sweep;            /* it could not be done at the start */
+    struct searched *searched;  /* shared by the processes of all connections */
 };
 
 /* Serves the connection until its end; owns and closes @sock. Returns 0, and no sandbox is left, or
