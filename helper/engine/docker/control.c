@@ -85,6 +85,15 @@ int control_accept(struct control *control, int broker, uint64_t deadline_usec)
     }
 }
 
+bool control_hang_up(struct control *control, uint64_t timeout_usec)
+{
+    struct pollfd fd = { .fd = control->launcher, .events = POLLIN };
+
+    if (control->launcher < 0 || shutdown(control->sock, SHUT_RDWR) < 0)
+        return false;
+    return poll_until(&fd, 1, clock_usec(CLOCK_MONOTONIC) + timeout_usec) > 0;
+}
+
 void control_close(struct control *control)
 {
     control_stop_listening(control);

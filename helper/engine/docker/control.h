@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -28,6 +29,11 @@ int control_accept(struct control *control, int broker, uint64_t deadline_usec);
 void control_turn_away(struct control *control);
 /* It was: takes the socket out of the file system. */
 void control_stop_listening(struct control *control);
+
+/* Ends the conversation, and with it the launcher, whoever else has the socket. Returns whether
+ * that one has ended within @timeout_usec, and so, since it is PID 1 in there, everything in the
+ * container. */
+bool control_hang_up(struct control *control, uint64_t timeout_usec);
 
 void control_close(struct control *control);
 /* Removes what is left of the socket of a connection that died. */
