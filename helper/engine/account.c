@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -37,12 +36,10 @@ static int write_cpu_list(const char *path, uint32_t cpu_percent)
 }
 
 /* A program that asks for the address of its own host gets one. */
-static int write_hosts(const char *directory)
+static int write_hosts(const char *directory, const char *name)
 {
-    char path[ACCOUNT_PATH_MAX + 8], name[HOST_NAME_MAX + 1] = "";
+    char path[ACCOUNT_PATH_MAX + 8];
 
-    if (gethostname(name, sizeof(name) - 1) < 0)
-        return -errno;
     snprintf(path, sizeof(path), "%s/hosts", directory);
     return write_file(path, "127.0.0.1\tlocalhost %s\n::1\tlocalhost\n", name);
 }
@@ -57,14 +54,14 @@ static struct account account_of(const char *runtime, uint64_t connection)
     return account;
 }
 
-int account_create(const char *runtime, uint64_t connection, uint32_t cpu_percent,
-                   struct account *ret)
+int account_create(const char *runtime, uint64_t connection, const char *hostname,
+                   uint32_t cpu_percent, struct account *ret)
 {
     struct account account = account_of(runtime, connection);
 
     if (mkdir(account.directory, 0755) < 0)
         return -errno;
-    int r = write_hosts(account.directory);
+    int r = write_hosts(account.directory, hostname);
     r = r < 0 ? r : write_cpu_list(account.cpu_list, cpu_percent);
     if (r < 0)
         return r;

@@ -9,6 +9,7 @@ import http.server
 import itertools
 import json
 import os
+import socket
 import socketserver
 import sys
 import threading
@@ -35,6 +36,14 @@ def slowly():
     for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b" " * 100000:
         time.sleep(0.5)
         yield bytes([byte])
+
+
+def connect_from_here():
+    """In place of a launcher in a container, its control socket is connected to from the network of the machine."""
+    mounts = json.loads(Handler.created)["HostConfig"]["Mounts"]
+    Handler.link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    Handler.link.connect(next(mount["Source"] for mount in mounts if mount["Target"] == "/.sbxctl-control"))
+    yield b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 def image(**changes):
@@ -77,6 +86,8 @@ BEHAVIOURS = {
     "no-container-id": {"/create": (201, {})},
     "no-launcher": {"/create": (201, {"Id": ID}), "/start": (204, {}), "/json": (200, IMAGE | {"State": {"Running": True, "Pid": 1}}),
                     "/kill": (204, {})},
+    "no-network": {"/create": (201, {"Id": ID}), "/start": connect_from_here, "/kill": (204, {}),
+                   "/json": (200, IMAGE | {"State": {"Running": True, "Pid": os.getpid()}})},
     "volume": {"/images": (200, IMAGE | {"Config": {"Volumes": {"/data": {}}}})},
 }
 
@@ -88,7 +99,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return "unix"
 
     def answer(self):
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if "/create" in self.path:
+            Handler.created = body
         rules = self.server.rules | {}
         for part, what in [*rules.items(), ("/version", (200, VERSION)), ("/images", (200, IMAGE)),
                            ("/containers/json", (200, [])), ("", (404, {"message": "no such thing"}))]:

@@ -179,6 +179,11 @@ def test_daemon_that_starts_nothing_is_given_up_with_its_words(machine, double):
     assert "did not get ready in 20 s" in lines[0]
 
 
+def test_nothing_runs_in_a_container_with_the_network_of_the_machine(machine, double):
+    double("no-network")
+    assert "Docker gave the sandbox the machine's own network" in refused(machine)[0]
+
+
 def test_unknown_runtime_is_said(machine):
     docker_engine.configure(machine, Runtime="no-such-runtime")
     lines = refused(machine)

@@ -24,7 +24,6 @@ static const char *const golden[] = {
     "HostConfig.AutoRemove",
     "HostConfig.CapDrop",
     "HostConfig.CgroupnsMode",
-    "HostConfig.ExtraHosts",
     "HostConfig.Init",
     "HostConfig.IpcMode",
     "HostConfig.LogConfig",
@@ -55,6 +54,7 @@ static const char *const golden[] = {
     "Labels.io.sbxctl.run",
     "Labels.io.sbxctl.service",
     "Labels.io.sbxctl.uid",
+    "NetworkDisabled",
     "OpenStdin",
     "Tty",
     "User",
@@ -176,10 +176,11 @@ static void fault_37_the_request_has_these_keys_and_no_other(void **state)
     assert_keys(request, golden, ELEMENTS(golden));
 }
 
-static void fault_37_mounts_are_two_binds_of_ours_and_the_users_names_read_only(void **state)
+static void
+fault_37_mounts_are_two_binds_of_ours_and_names_of_users_and_hosts_read_only(void **state)
 {
     static const char *const targets[] = { "/.sbxctl-launch", "/.sbxctl-control", "/etc/passwd",
-                                           "/etc/group" };
+                                           "/etc/group", "/etc/hosts" };
     _cleanup_json_ json_object *request = make(NULL);
     json_object *host = json_object_object_get(request, "HostConfig");
     json_object *mounts = json_object_object_get(host, "Mounts");
@@ -247,6 +248,7 @@ static void program_is_nobody_and_nowhere(void **state)
     assert_string_equal(text_at(host, "CapDrop"), "[\"ALL\"]");
     assert_string_equal(text_at(host, "SecurityOpt"), "[\"no-new-privileges\"]");
     assert_string_equal(text_at(host, "ReadonlyRootfs"), "true");
+    assert_string_equal(text_at(request, "NetworkDisabled"), "true");
     assert_null(json_object_object_get(host, "Runtime"));
 }
 
@@ -287,7 +289,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_37_the_request_has_these_keys_and_no_other),
-        cmocka_unit_test(fault_37_mounts_are_two_binds_of_ours_and_the_users_names_read_only),
+        cmocka_unit_test(
+            fault_37_mounts_are_two_binds_of_ours_and_names_of_users_and_hosts_read_only),
         cmocka_unit_test(fault_37_nothing_in_it_opens_the_sandbox),
         cmocka_unit_test(limits_are_those_of_the_start),
         cmocka_unit_test(program_is_nobody_and_nowhere),

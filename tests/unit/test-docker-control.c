@@ -1,5 +1,5 @@
-/* The launcher's end of the control socket is a process that connects, and how it ends when it is
- * hung up on. */
+/* The launcher's end of the control socket is a process that connects: where it is, and how it ends
+ * when it is hung up on. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,6 +88,47 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* As the machine's own network is told: by the socket that the service manager made. */
+static uint64_t own_network(const struct bench *b)
+{
+    uint64_t network = 0;
+
+    assert_int_equal(control_network(b->control.listener, &network), 0);
+    return network;
+}
+
+static void launcher_in_our_network_is_seen(void **state)
+{
+    struct bench *b = *state;
+    uint64_t network = 0;
+
+    accept_launcher(b, 0, true);
+    assert_int_equal(control_network(b->control.sock, &network), 0);
+    assert_int_equal(network, own_network(b));
+}
+
+static void launcher_in_a_network_of_its_own_is_seen(void **state)
+{
+    struct bench *b = *state;
+    uint64_t network = 0;
+
+    accept_launcher(b, CLONE_NEWUSER | CLONE_NEWNET, true);
+    assert_int_equal(control_network(b->control.sock, &network), 0);
+    assert_int_not_equal(network, own_network(b));
+}
+
+static void what_is_no_socket_has_no_network(void **state)
+{
+    uint64_t network = 42;
+    int pair[2];
+
+    assert_int_equal(pipe(pair), 0);
+    assert_int_equal(control_network(pair[0], &network), -ENOTSOCK);
+    assert_int_equal(network, 42);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 static void launcher_ends_when_it_is_hung_up_on_whoever_else_has_the_socket(void **state)
 {
     struct bench *b = *state;
@@ -122,6 +163,9 @@ static void nobody_ends_when_nobody_came(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        WITH_SOCKET(launcher_in_our_network_is_seen),
+        WITH_SOCKET(launcher_in_a_network_of_its_own_is_seen),
+        cmocka_unit_test(what_is_no_socket_has_no_network),
         WITH_SOCKET(launcher_ends_when_it_is_hung_up_on_whoever_else_has_the_socket),
         WITH_SOCKET(launcher_that_stays_is_not_said_to_have_ended),
         WITH_SOCKET(nobody_ends_when_nobody_came),

@@ -8,6 +8,7 @@
 #include "engine/account.h"
 
 #define CONTAINER_PREFIX "sbxctl-run-"
+#define CONTAINER_HOSTNAME "sandbox"
 #define CONTAINER_ID_MAX 80 /* 64 hex digits */
 #define CONTAINER_NAME_MAX (sizeof(CONTAINER_PREFIX) + ENGINE_RUN_ID_MAX)
 /* Where the launcher finds itself and its control socket. */

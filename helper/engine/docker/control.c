@@ -85,6 +85,13 @@ int control_accept(struct control *control, int broker, uint64_t deadline_usec)
     }
 }
 
+int control_network(int sock, uint64_t *ret)
+{
+    socklen_t size = sizeof(*ret);
+
+    return getsockopt(sock, SOL_SOCKET, SO_NETNS_COOKIE, ret, &size) < 0 ? -errno : 0;
+}
+
 bool control_hang_up(struct control *control, uint64_t timeout_usec)
 {
     struct pollfd fd = { .fd = control->launcher, .events = POLLIN };

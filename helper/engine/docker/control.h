@@ -30,6 +30,10 @@ void control_turn_away(struct control *control);
 /* It was: takes the socket out of the file system. */
 void control_stop_listening(struct control *control);
 
+/* The number of the network namespace in which @sock was made: of one that was accepted, that is
+ * where its peer was when it made its end. Returns 0 or a negative errno, as before Linux 5.14. */
+int control_network(int sock, uint64_t *ret);
+
 /* Ends the conversation, and with it the launcher, whoever else has the socket. Returns whether
  * that one has ended within @timeout_usec, and so, since it is PID 1 in there, everything in the
  * container. */

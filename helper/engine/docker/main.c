@@ -98,6 +98,8 @@ static int run(struct config *config)
     r = r < 0 ? r : find_user(&service);
     r = r < 0 ? r : make_id(&service);
     r = r < 0 ? r : engine_service_open(&loop);
+    /* The service manager made the socket in the network of the machine; we have one of our own. */
+    r = r < 0 ? r : control_network(loop.listener, &service.network);
     if (r < 0)
         return r;
     if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK)

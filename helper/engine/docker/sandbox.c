@@ -116,7 +116,8 @@ static int get_image(struct sandbox *s, bool newest)
 
 static int prepare(struct sandbox *s)
 {
-    int r = account_create(RUNTIME_DIR, s->connection, s->start.cpu_percent, &s->account);
+    int r = account_create(RUNTIME_DIR, s->connection, CONTAINER_HOSTNAME, s->start.cpu_percent,
+                           &s->account);
     r = r < 0 ? r : account_fill(&s->account, s->service->uid, s->service->gid);
     r = r < 0 ? r : control_listen(&s->control, RUNTIME_DIR, s->connection);
     return r < 0 ? refuse(s, r, "The files of the sandbox cannot be made in /run. Is it full?") : 0;
@@ -218,6 +219,15 @@ static bool is_launcher(struct sandbox *s)
            state.pid == s->control.pid;
 }
 
+/* The runtime makes a network namespace without being asked, and nothing that is asked for forbids
+ * the daemon to have it otherwise: so it is looked at. */
+static bool has_own_network(const struct sandbox *s)
+{
+    uint64_t network;
+
+    return control_network(s->control.sock, &network) >= 0 && network != s->service->network;
+}
+
 static bool runs(struct sandbox *s)
 {
     struct container_state state;
@@ -251,6 +261,12 @@ static enum outcome get_ready(struct sandbox *s)
     int r = accept_launcher(s, deadline);
     if (r == -ECANCELED)
         return OUTCOME_GONE;
+    if (r >= 0 && !has_own_network(s)) {
+        refuse(s, -EPERM,
+               "Docker gave the sandbox the machine's own network, so nothing runs in it. The "
+               "administrator sees to Runtime= in /etc/sbxctl/engine-docker.conf.");
+        return OUTCOME_FAILED;
+    }
     enum outcome outcome = OUTCOME_FAILED;
     if (r >= 0)
         outcome =

@@ -20,6 +20,7 @@ struct service {
     uid_t uid;   /* of the programs in the sandboxes */
     gid_t gid;
     struct api_version version; /* as agreed on at the start, if that was possible */
+    uint64_t network;           /* of the machine, see control_network() */
     bool must_sweep;            /* it could not be done at the start */
     struct searched *searched;  /* shared by the processes of all connections */
 };

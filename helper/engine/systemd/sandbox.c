@@ -2,6 +2,7 @@
 #include "sandbox.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,6 +84,7 @@ static int connect_bus(struct sandbox *s)
 
 static int prepare(struct sandbox *s)
 {
+    char hostname[HOST_NAME_MAX + 1] = "";
     int r = connect_bus(s);
     if (r < 0)
         return r;
@@ -91,7 +93,10 @@ static int prepare(struct sandbox *s)
         send_error(s, "The /etc of the sandbox cannot be made in /run: %s.", strerror(-r));
         return r;
     }
-    r = account_create(RUNTIME_DIR, s->connection, s->start.cpu_percent, &s->account);
+    r = gethostname(hostname, sizeof(hostname) - 1) < 0 ? -errno : 0;
+    r = r < 0 ? r
+              : account_create(RUNTIME_DIR, s->connection, hostname, s->start.cpu_percent,
+                               &s->account);
     if (r < 0)
         send_error(s, "The files of the sandbox cannot be made in /run: %s.", strerror(-r));
     return r;
