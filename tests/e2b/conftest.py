@@ -8,6 +8,7 @@ import pathlib
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -155,6 +156,13 @@ def stand_in(running):
 @pytest.fixture
 def sandbox(stand_in):
     return stand_in.create()
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
 
 
 def text_of(messages, kind="stdout"):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import opened, text_of
+from conftest import opened, text_of, wait_for
 
 CREATE = {"templateID": "base", "timeout": 60}
 SANDBOXES = "/v2/sandboxes"
@@ -97,14 +97,10 @@ def test_delay(stand_in, when):
 def test_create_that_is_done_after_the_client_gave_up(stand_in):
     stand_in.fault("create", "delay", seconds=0.5)
     call = stand_in.begin("POST", SANDBOXES, CREATE)
-    while not stand_in.requests():
-        pass
+    wait_for(stand_in.requests)
     call.leave()
     assert live(stand_in) == 0
-    deadline = time.monotonic() + 20
-    while not live(stand_in):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: live(stand_in))
     assert stand_in.control("GET", "/sandboxes")[0]["started"] - stand_in.requests()[0]["time"] >= 0.5
 
 
@@ -213,9 +209,7 @@ def test_code_may_run_though_its_stream_is_refused_or_dropped(stand_in, sandbox,
             pass
     listed = "refused\ndropped\n" if runs else ""
     # The code goes on by itself, which takes a moment.
-    deadline = time.monotonic() + 20
-    while text_of(sandbox.start("ls -t -r")) != listed:
-        assert time.monotonic() < deadline
+    wait_for(lambda: text_of(sandbox.start("ls -t -r")) == listed)
 
 
 def test_cell_whose_stream_was_cut_leaves_nothing_for_the_next(stand_in):

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import time
 
-from conftest import HERE, KEY, StandIn, envelope, opened, text_of
+from conftest import HERE, KEY, StandIn, envelope, opened, text_of, wait_for
 
 MARK = "71.0421"  # a duration that no other sleep on this machine has
 
@@ -29,8 +29,7 @@ def begin_sleeping(sandbox):
     data = b""
     while len(opened(data)[0]) < 2:
         data += response.read1()
-    while not marked_processes():
-        pass
+    wait_for(marked_processes)
     return call
 
 
@@ -45,9 +44,7 @@ def test_life_clock_ends_all_that_ran(stand_in):
     sandbox = stand_in.create(timeout=1)
     began = time.monotonic()
     call = begin_sleeping(sandbox)
-    while stand_in.overview()["live"]:
-        assert time.monotonic() - began < 20
-        time.sleep(0.02)
+    wait_for(lambda: not stand_in.overview()["live"])
     assert time.monotonic() - began >= 0.9
     assert marked_processes() == []
     assert stand_in.call("GET", "/sandboxes/" + sandbox.id).status == 404
@@ -57,16 +54,11 @@ def test_life_clock_ends_all_that_ran(stand_in):
 
 def test_client_that_leaves_stops_nothing_but_the_time_limit_does(stand_in, sandbox):
     call = sandbox.begin_start(f"exec sleep {MARK}", **{"Connect-Timeout-Ms": "1000"})
-    while not marked_processes():
-        pass
+    wait_for(marked_processes)
     call.leave()
-    while not any(request["client_left"] for request in stand_in.requests() if "client_left" in request):
-        time.sleep(0.02)
+    wait_for(lambda: any(request.get("client_left") for request in stand_in.requests()))
     assert marked_processes() != []
-    deadline = time.monotonic() + 20
-    while marked_processes():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: not marked_processes())
 
 
 def test_time_limit_reaches_the_leader_alone(sandbox):
@@ -153,8 +145,5 @@ def test_killed_stand_in_leaves_no_sandbox(tmp_path):
         ready = json.loads(process.stdout.readline()) | {"https": "", "ca": ""}
         call = begin_sleeping(StandIn(process, ready).create())
         process.kill()
-    deadline = time.monotonic() + 20
-    while marked_processes():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: not marked_processes())
     call.leave()
