@@ -90,6 +90,8 @@ static const int allowed[] = {
     SCMP_SYS(fchown),
     SCMP_SYS(fchmod),
     SCMP_SYS(utimensat),
+    SCMP_SYS(fsync),
+    SCMP_SYS(syncfs),
     SCMP_SYS(fcntl),
     SCMP_SYS(memfd_create),
     /* the sockets that are there: none can be made */

@@ -1,9 +1,11 @@
 /* One job of the store, see store-job.h. The broker is believed to know who may have what; the form
  * of what it says is checked all the same, since it is the one that talks to strangers. */
 #include "broker/store-job.h"
+#include "broker/layer-key.h"
 #include "broker/store-beneath.h"
 #include "broker/store-collect.h"
 #include "broker/run-id.h"
+#include "broker/store-layer.h"
 #include "broker/store-open.h"
 #include "broker/store-publish.h"
 #include "broker/store-remove.h"
@@ -11,6 +13,7 @@
 #include "common/escape.h"
 #include "common/packet.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* A step that takes longer has lost against a tree that grows under it. SIGALRM ends the process
@@ -21,10 +24,10 @@
 struct job {
     int state;
     int sock;
-    const char *run_id, *name;
+    const char *run_id, *name, *key, *folder;
     uint32_t uid, gid;
     uint64_t files_max, bytes_max;
-    json_object *inputs;
+    json_object *inputs, *facts;
 };
 
 struct input {
@@ -38,13 +41,16 @@ struct input {
         .min = low, .max = high                                                          \
     }
 static const struct json_field job_fields[] = {
-    JOB_FIELD("runId", JSON_FIELD_STRING, run_id, true, 0, RUN_ID_LENGTH_MAX),
+    JOB_FIELD("runId", JSON_FIELD_STRING, run_id, false, 0, RUN_ID_LENGTH_MAX),
     JOB_FIELD("name", JSON_FIELD_STRING, name, false, 0, 0),
     JOB_FIELD("uid", JSON_FIELD_UINT32, uid, false, 0, UINT32_MAX - 1),
     JOB_FIELD("gid", JSON_FIELD_UINT32, gid, false, 0, UINT32_MAX - 1),
     JOB_FIELD("filesMax", JSON_FIELD_UINT64, files_max, false, 0, INT64_MAX),
     JOB_FIELD("bytesMax", JSON_FIELD_UINT64, bytes_max, false, 0, INT64_MAX),
     JOB_FIELD("inputs", JSON_FIELD_ARRAY, inputs, false, 0, 0),
+    JOB_FIELD("key", JSON_FIELD_STRING, key, false, 0, LAYER_KEY_LENGTH),
+    JOB_FIELD("folder", JSON_FIELD_STRING, folder, false, 0, NAME_MAX),
+    JOB_FIELD("facts", JSON_FIELD_OBJECT, facts, false, 0, 0),
 };
 
 #define INPUT_FIELD(n, t, member)                                                          \
@@ -228,6 +234,98 @@ static void run_open(const struct job *job)
     store_answer_send(job->sock, 0, result, fd);
 }
 
+/* ---- Layers ---- */
+
+static int job_install(const struct job *job, int workspace, json_object **ret)
+{
+    const struct layer_source source = {
+        .workspace = workspace,
+        .folder = job->folder,
+        .files_max = job->files_max,
+        .bytes_max = job->bytes_max,
+    };
+
+    if (workspace < 0)
+        return -EINVAL;
+    return layer_install(job->state, job->uid, job->key, &source, job->facts, job->sock, ret);
+}
+
+/* Takes over @workspace. */
+static void run_layer(const struct job *job, uint32_t operation, int workspace)
+{
+    _cleanup_json_ json_object *result = NULL;
+    int r;
+
+    switch (operation) {
+    case STORE_LAYER_INSTALL:
+        r = job_install(job, workspace, &result);
+        break;
+    case STORE_LAYER_REMOVE:
+        r = layer_remove(job->state, job->uid, job->key, &result);
+        break;
+    case STORE_LAYER_USE:
+        r = layer_use(job->state, job->uid, job->key, &result);
+        break;
+    case STORE_LAYER_LIST:
+        r = layer_list(job->state, job->uid, &result);
+        break;
+    default:
+        r = layer_load(job->state, &result);
+    }
+    close_fd(workspace);
+    store_answer_send(job->sock, r, result, -1);
+}
+
+/* ---- All of them ---- */
+
+/* Whether the payload has what the operation needs. */
+static bool is_complete(const struct job *job, uint32_t operation)
+{
+    bool has_uid = job->uid != UINT32_MAX;
+
+    switch (operation) {
+    case STORE_COLLECT:
+        return run_id_valid(job->run_id) && has_uid && job->gid != UINT32_MAX;
+    case STORE_REMOVE:
+        return run_id_valid(job->run_id) && has_uid;
+    case STORE_OPEN:
+        return run_id_valid(job->run_id) && has_uid && job->name;
+    case STORE_DISCARD:
+        return run_id_valid(job->run_id);
+    case STORE_LAYER_INSTALL:
+        return layer_key_valid(job->key) && has_uid && job->folder && job->facts;
+    case STORE_LAYER_REMOVE:
+    case STORE_LAYER_USE:
+        return layer_key_valid(job->key) && has_uid;
+    case STORE_LAYER_LIST:
+        return has_uid;
+    case STORE_LAYER_LOAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Takes over @workspace. */
+static void run_job(const struct job *job, uint32_t operation, int workspace)
+{
+    if (operation == STORE_COLLECT) {
+        run_collect(job, workspace);
+        return;
+    }
+    if (operation >= STORE_LAYER_INSTALL) {
+        run_layer(job, operation, workspace);
+        return;
+    }
+    close_fd(workspace);
+    if (operation == STORE_REMOVE)
+        run_remove(job);
+    else if (operation == STORE_OPEN)
+        run_open(job);
+    else
+        run_discard(job);
+}
+
 void store_job_run(int state, const struct store_request *request, int sock, int payload,
                    int workspace)
 {
@@ -240,24 +338,12 @@ void store_job_run(int state, const struct store_request *request, int sock, int
     close_fd(payload);
     if (r == 0 &&
         (json_dispatch(object, job_fields, ELEMENTS(job_fields), false, &job, &offending) < 0 ||
-         !run_id_valid(job.run_id)))
+         !is_complete(&job, request->operation)))
         r = -EINVAL;
-    if (r == 0 && request->operation != STORE_DISCARD && job.uid == UINT32_MAX)
-        r = -EINVAL;
-
-    if (r == 0 && request->operation == STORE_COLLECT && job.gid != UINT32_MAX) {
-        run_collect(&job, workspace);
+    if (r == 0) {
+        run_job(&job, request->operation, workspace);
         return;
     }
     close_fd(workspace);
-    if (r < 0)
-        store_answer_send(sock, r, NULL, -1);
-    else if (request->operation == STORE_REMOVE)
-        run_remove(&job);
-    else if (request->operation == STORE_OPEN && job.name)
-        run_open(&job);
-    else if (request->operation == STORE_DISCARD)
-        run_discard(&job);
-    else
-        store_answer_send(sock, -EINVAL, NULL, -1);
+    store_answer_send(sock, r, NULL, -1);
 }

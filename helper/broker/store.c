@@ -62,6 +62,8 @@ int store_fork(const char *state_directory, struct store **ret)
     int r = make_directory(state, "staging", 0700);
     if (r == 0)
         r = make_directory(state, "users", 0711);
+    if (r == 0)
+        r = make_directory(state, "layers", 0700);
     if (r < 0)
         return r;
     _cleanup_free_ struct store *store = calloc(1, sizeof(*store));
@@ -333,4 +335,57 @@ int store_discard(struct store *store, const char *run_id, store_fn done, void *
     if (!object)
         return -ENOMEM;
     return start(store, STORE_DISCARD, geteuid(), object, -1, done, userdata, ret);
+}
+
+/* ---- Layers ---- */
+
+/* Starts a job that needs no more than whose layer, and which; @key may be NULL. */
+static int start_layer(struct store *store, enum store_operation operation, uid_t uid,
+                       const char *key, store_fn done, void *userdata, struct store_job **ret)
+{
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object || json_add_uint64(object, "uid", uid) < 0 ||
+        json_add_string(object, "key", key) < 0)
+        return -ENOMEM;
+    return start(store, operation, uid, object, -1, done, userdata, ret);
+}
+
+int store_layer_install(struct store *store, const struct store_layer *layer, store_fn done,
+                        void *userdata, struct store_job **ret)
+{
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object || json_add_uint64(object, "uid", layer->uid) < 0 ||
+        json_add_string(object, "key", layer->key) < 0 ||
+        json_add_string(object, "folder", layer->folder) < 0 ||
+        json_add_uint64(object, "filesMax", at_most_int64(layer->files_max)) < 0 ||
+        json_add_uint64(object, "bytesMax", at_most_int64(layer->bytes_max)) < 0 ||
+        json_add(object, "facts", json_object_get(layer->facts)) < 0)
+        return -ENOMEM;
+    return start(store, STORE_LAYER_INSTALL, layer->uid, object, layer->workspace, done, userdata,
+                 ret);
+}
+
+int store_layer_use(struct store *store, uid_t uid, const char *key, store_fn done, void *userdata,
+                    struct store_job **ret)
+{
+    return start_layer(store, STORE_LAYER_USE, uid, key, done, userdata, ret);
+}
+
+int store_layer_remove(struct store *store, uid_t uid, const char *key, store_fn done,
+                       void *userdata, struct store_job **ret)
+{
+    return start_layer(store, STORE_LAYER_REMOVE, uid, key, done, userdata, ret);
+}
+
+int store_layer_list(struct store *store, uid_t uid, store_fn done, void *userdata,
+                     struct store_job **ret)
+{
+    return start_layer(store, STORE_LAYER_LIST, uid, NULL, done, userdata, ret);
+}
+
+int store_layer_load(struct store *store, store_fn done, void *userdata, struct store_job **ret)
+{
+    return start_layer(store, STORE_LAYER_LOAD, geteuid(), NULL, done, userdata, ret);
 }

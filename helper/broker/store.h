@@ -6,7 +6,8 @@
  * Layout below the state directory (/var/lib/sbxctl):
  *   index/           sbxctl 0700, see index.h
  *   staging/<id>/    sbxctl 0700, made and filled by the broker: script, stdout, stderr, run.json
- *   users/<uid>/     the caller's, 0700; users/<uid>/<id>/ is a published run, all the caller's */
+ *   users/<uid>/     the caller's, 0700; users/<uid>/<id>/ is a published run, all the caller's
+ *   layers/<uid>/<key>/  sbxctl 0700, installed packages, see store-layer.h */
 #pragma once
 
 #include <stdint.h>
@@ -34,6 +35,19 @@ struct store_collect {
     uint64_t files_max, bytes_max; /* of all outputs together */
     const struct store_input *inputs;
     size_t n_inputs;
+};
+
+/* Packages that were installed in a sandbox of their own. */
+struct store_layer {
+    uid_t uid;
+    const char *key;    /* 64 hex digits, see layer-key.h */
+    int workspace;      /* directory fd of that sandbox, which is over; borrowed */
+    const char *folder; /* the folder in it that becomes the layer's tree */
+    uint64_t files_max; /* folders count, too */
+    uint64_t bytes_max;
+    /* What the broker wants to know of it later, at most 1 MiB; borrowed. "resolved" is what grows
+     * large, and is left out of lists. */
+    json_object *facts;
 };
 
 /* How a job ended: @error is 0 or a negative errno. @result is borrowed and may be NULL, @fd is -1
@@ -74,3 +88,27 @@ int store_open(struct store *store, uid_t uid, const char *run_id, const char *n
  * files there that the broker cannot remove. -ENOENT if it is not there. */
 int store_discard(struct store *store, const char *run_id, store_fn done, void *userdata,
                   struct store_job **ret);
+
+/* Layers. The broker sees to it that a layer is installed once at a time, and removed only when
+ * nobody uses it.
+ *
+ * Makes one, durably, of what a sandbox left. The result is { "bytes", "files", "skipped": links
+ * and the like, which are left out }. -EFBIG, with { "reason": sentence }: it breaks a limit.
+ * -EEXIST: there is one. -ENOENT: there is no such folder. */
+int store_layer_install(struct store *store, const struct store_layer *layer, store_fn done,
+                        void *userdata, struct store_job **ret);
+/* Notes that it is used now. The result is its facts, with "key", "createdUSec", "usedUSec" (both
+ * since the epoch), "bytes" and "files". -ENOENT: there is no such layer. */
+int store_layer_use(struct store *store, uid_t uid, const char *key, store_fn done, void *userdata,
+                    struct store_job **ret);
+/* -ENOENT if there is none. */
+int store_layer_remove(struct store *store, uid_t uid, const char *key, store_fn done,
+                       void *userdata, struct store_job **ret);
+/* Those of one user: { "layers": [as of store_layer_use(), without "resolved"], "more": how many
+ * there are besides }. */
+int store_layer_list(struct store *store, uid_t uid, store_fn done, void *userdata,
+                     struct store_job **ret);
+/* Removes what crashes left half made, then tells of all: { "layers": [{"uid", "key",
+ * "createdUSec", "usedUSec", "bytes", "files"}], "more", "removed" }. For the broker's start:
+ * nothing may be being installed. */
+int store_layer_load(struct store *store, store_fn done, void *userdata, struct store_job **ret);

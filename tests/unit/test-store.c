@@ -396,10 +396,33 @@ static int become_service_user(struct fixture *f)
 
     if (chmod(f->scratch.path, 0755) < 0 || fchown(f->state, 4141, 4141) < 0 ||
         fchownat(f->state, "users", 4141, 4141, 0) < 0 ||
+        fchownat(f->state, "layers", 4141, 4141, 0) < 0 ||
         fchownat(f->state, "staging", 4141, 4141, 0) < 0 || prctl(PR_SET_KEEPCAPS, 1) < 0 ||
         setresgid(4141, 4141, 4141) < 0 || setresuid(4141, 4141, 4141) < 0)
         return -errno;
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+/* Makes a layer of the folder that nobody may read, and removes it. */
+static int install_closed_layer(struct fixture *f)
+{
+    const struct store_layer layer = {
+        .uid = f->uid,
+        .key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        .workspace = f->scratch.workspace,
+        .folder = "closed",
+        .files_max = 10,
+        .bytes_max = 10,
+        .facts = json_object_new_object(),
+    };
+    struct outcome o = { 0 };
+
+    int r = finish(f, store_layer_install(f->store, &layer, on_done, &o, &f->job), &o);
+    json_object_put(layer.facts);
+    outcome_release(&o);
+    if (r < 0)
+        return r;
+    return finish(f, store_layer_remove(f->store, f->uid, layer.key, on_done, &o, &f->job), &o);
 }
 
 static void service_user_with_three_capabilities_can_do_all_of_it(void **state)
@@ -432,7 +455,9 @@ static void service_user_with_three_capabilities_can_do_all_of_it(void **state)
         if (o.error < 0 || count_of(o.result, "files") != 1 || publish(&mine) < 0)
             _exit(3);
         int fd = open_kept(&mine, mine.uid, "files/closed/file");
-        _exit(fd < 0 ? 4 : remove_run(&mine, mine.uid, RUN_ID) < 0 ? 5 : 0);
+        if (fd < 0 || remove_run(&mine, mine.uid, RUN_ID) < 0)
+            _exit(4);
+        _exit(install_closed_layer(&mine) < 0 ? 5 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
