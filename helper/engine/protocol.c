@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/json.h"
 
 /* A message on its way in: numbers go where they belong at once, texts are copied when all is known
@@ -12,6 +13,7 @@
 struct incoming {
     struct engine_message message;
     const char *run_id, *image, *image_digest, *sandbox_id, *phase, *text, *why;
+    const char *layer, *layer_target, *wheels;
 };
 
 struct head {
@@ -29,6 +31,11 @@ static const char *const why_names[] = {
     [ENGINE_WHY_OOM] = "oom",
     [ENGINE_WHY_TIMEOUT] = "timeout",
     [ENGINE_WHY_KILLED] = "killed",
+};
+static const char *const target_names[] = {
+    [ENGINE_TARGET_NONE] = "",
+    [ENGINE_TARGET_PACKAGES] = "/packages",
+    [ENGINE_TARGET_NODE_MODULES] = "/node_modules",
 };
 
 #define MANDATORY .mandatory = true
@@ -60,6 +67,9 @@ static const struct json_field head_fields[] = {
 static const struct json_field start_fields[] = {
     TEXT("runId", run_id, ENGINE_RUN_ID_MAX, MANDATORY),
     TEXT("image", image, ENGINE_TEXT_MAX),
+    TEXT("layer", layer, ENGINE_LAYER_LENGTH),
+    TEXT("layerTarget", layer_target, 16),
+    TEXT("wheels", wheels, ENGINE_TEXT_MAX),
     NUMBER32("ownerUid", start.owner_uid, 0, MANDATORY),
     NUMBER32("cpuPercent", start.cpu_percent, 1, MANDATORY),
     NUMBER32("tasks", start.tasks, 1, MANDATORY),
@@ -142,6 +152,35 @@ static bool run_id_is_valid(const char *id)
     return *id != '\0' && id[strspn(id, "0123456789abcdef")] == '\0';
 }
 
+static bool layer_is_valid(const char *layer)
+{
+    size_t n = strspn(layer, "0123456789abcdef");
+
+    return layer[n] == '\0' && (n == 0 || n == ENGINE_LAYER_LENGTH);
+}
+
+/* They become paths. */
+static int finish_start(struct incoming *in)
+{
+    struct engine_start *start = &in->message.start;
+
+    if (!run_id_is_valid(in->run_id))
+        return -EBADMSG;
+    copy_text(start->run_id, in->run_id);
+    copy_text(start->image, in->image);
+    copy_text(start->layer, in->layer);
+    copy_text(start->wheels, in->wheels);
+    int target =
+        lookup(target_names, ELEMENTS(target_names), in->layer_target ? in->layer_target : "");
+    if (target < 0 || !layer_is_valid(start->layer) ||
+        (target == ENGINE_TARGET_NONE) != (start->layer[0] == '\0'))
+        return -EBADMSG;
+    start->layer_target = (enum engine_target)target;
+    if (start->wheels[0] == '\0')
+        return 0;
+    return start->wheels[0] == '/' && path_is_plain(start->wheels + 1) ? 0 : -EBADMSG;
+}
+
 /* Copies the texts, and checks what a table cannot say. */
 static int finish(struct incoming *in)
 {
@@ -150,11 +189,7 @@ static int finish(struct incoming *in)
 
     switch (m->type) {
     case ENGINE_START:
-        if (!run_id_is_valid(in->run_id))
-            return -EBADMSG;
-        copy_text(m->start.run_id, in->run_id);
-        copy_text(m->start.image, in->image);
-        return 0;
+        return finish_start(in);
     case ENGINE_PROGRESS:
         copy_text(m->progress.phase, in->phase);
         return 0;
@@ -238,6 +273,9 @@ static int add_start(json_object *o, const struct engine_start *m)
 {
     int r = json_add_string(o, "runId", m->run_id);
     r = r < 0 ? r : json_add_string(o, "image", m->image);
+    r = r < 0 ? r : json_add_string(o, "layer", m->layer);
+    r = r < 0 ? r : json_add_string(o, "layerTarget", target_names[m->layer_target]);
+    r = r < 0 ? r : json_add_string(o, "wheels", m->wheels);
     r = r < 0 ? r : json_add_uint64(o, "ownerUid", m->owner_uid);
     r = r < 0 ? r : json_add_uint64(o, "cpuPercent", m->cpu_percent);
     r = r < 0 ? r : json_add_uint64(o, "tasks", m->tasks);

@@ -24,8 +24,9 @@
 #define ENGINE_PACKET_MAX (64 * 1024)
 #define ENGINE_SOCKET_DIR "/run/sbxctl/engine"
 
-#define ENGINE_RUN_ID_MAX 32 /* hex digits */
-#define ENGINE_TEXT_MAX 512  /* bytes of an image reference, sandbox id or sentence */
+#define ENGINE_RUN_ID_MAX 32   /* hex digits */
+#define ENGINE_TEXT_MAX 512    /* bytes of an image reference, sandbox id, path or sentence */
+#define ENGINE_LAYER_LENGTH 64 /* hex digits */
 
 enum engine_type {
     ENGINE_START,
@@ -38,11 +39,21 @@ enum engine_type {
     ENGINE_PREPARED,
 };
 
+/* Where a layer is put in the sandbox. */
+enum engine_target { ENGINE_TARGET_NONE, ENGINE_TARGET_PACKAGES, ENGINE_TARGET_NODE_MODULES };
+
 struct engine_start {
     char run_id[ENGINE_RUN_ID_MAX + 1];
     char image[ENGINE_TEXT_MAX + 1]; /* empty: the engine's own default */
-    uint32_t owner_uid;              /* whose run it is: for labels only */
-    uint32_t cpu_percent;            /* 100 is one CPU */
+    /* Packages that the owner has on this machine, to be put there read-only; empty: none. The
+     * engine makes the path of it, so it can be nobody else's, and nothing but a layer. */
+    char layer[ENGINE_LAYER_LENGTH + 1];
+    enum engine_target layer_target; /* NONE exactly if there is no layer */
+    /* A directory of the administrator's, to be put at /wheels, read-only: an absolute path without
+     * "." and ".."; empty: none. */
+    char wheels[ENGINE_TEXT_MAX + 1];
+    uint32_t owner_uid;   /* whose run it is: for labels, and for the layer */
+    uint32_t cpu_percent; /* 100 is one CPU */
     uint32_t tasks;
     uint32_t workspace_inodes;
     uint64_t memory_bytes;

@@ -20,6 +20,9 @@ static void check_bounds(const struct engine_message *m)
         return;
     check(m->start.run_id[0] != '\0' && !strpbrk(m->start.run_id, "/. ") &&
           strlen(m->start.run_id) <= ENGINE_RUN_ID_MAX);
+    check(!strpbrk(m->start.layer, "/.") &&
+          (m->start.layer[0] == '\0') == (m->start.layer_target == ENGINE_TARGET_NONE));
+    check(strspn(m->start.wheels, "/") <= 1 && !strstr(m->start.wheels, "/../"));
     check(m->start.cpu_percent > 0 && m->start.tasks > 0 && m->start.lifetime_usec > 0);
 }
 

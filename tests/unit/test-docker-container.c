@@ -12,6 +12,8 @@
 #include "common/cleanup.h"
 #include "engine/docker/container.h"
 
+#define LAYER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 static const char *const golden[] = {
     "AttachStderr",
     "AttachStdin",
@@ -102,6 +104,13 @@ static const struct engine_start start = {
     .workspace_bytes = 256 << 20,
     .scratch_bytes = 64 << 20,
     .lifetime_usec = 1000000,
+};
+static const struct engine_start start_with_packages = {
+    .run_id = "0123456789abcdef",
+    .layer = LAYER,
+    .layer_target = ENGINE_TARGET_PACKAGES,
+    .wheels = "/srv/wheels",
+    .owner_uid = 1000,
 };
 static struct account account = { "/run/sbxctl-engine-docker/run-7", "/nowhere/cpus" };
 
@@ -198,6 +207,40 @@ fault_37_mounts_are_two_binds_of_ours_and_names_of_users_and_hosts_read_only(voi
     }
 }
 
+static void assert_directory(json_object *mount, const char *source, const char *target)
+{
+    static const char *const keys[] = { "BindOptions",
+                                        "BindOptions.NonRecursive",
+                                        "BindOptions.Propagation",
+                                        "ReadOnly",
+                                        "Source",
+                                        "Target",
+                                        "Type" };
+    json_object *options = json_object_object_get(mount, "BindOptions");
+
+    assert_keys(mount, keys, ELEMENTS(keys));
+    assert_string_equal(json_get_string(mount, "Source"), source);
+    assert_string_equal(json_get_string(mount, "Target"), target);
+    assert_true(json_object_get_boolean(json_object_object_get(mount, "ReadOnly")));
+    assert_true(json_object_get_boolean(json_object_object_get(options, "NonRecursive")));
+    assert_string_equal(json_get_string(options, "Propagation"), "rprivate");
+}
+
+static void fault_37_packages_are_two_mounts_more_read_only(void **state)
+{
+    struct container_spec spec = spec_of(NULL);
+
+    spec.start = &start_with_packages;
+    _cleanup_json_ json_object *request = container_request(&spec);
+    json_object *host = json_object_object_get(request, "HostConfig");
+    json_object *mounts = json_object_object_get(host, "Mounts");
+
+    assert_int_equal(json_object_array_length(mounts), 7);
+    assert_directory(json_object_array_get_idx(mounts, 5),
+                     "/var/lib/sbxctl/layers/1000/" LAYER "/tree", "/packages");
+    assert_directory(json_object_array_get_idx(mounts, 6), "/srv/wheels", "/wheels");
+}
+
 static void fault_37_nothing_in_it_opens_the_sandbox(void **state)
 {
     _cleanup_json_ json_object *request = make("runsc");
@@ -291,6 +334,7 @@ int main(void)
         cmocka_unit_test(fault_37_the_request_has_these_keys_and_no_other),
         cmocka_unit_test(
             fault_37_mounts_are_two_binds_of_ours_and_names_of_users_and_hosts_read_only),
+        cmocka_unit_test(fault_37_packages_are_two_mounts_more_read_only),
         cmocka_unit_test(fault_37_nothing_in_it_opens_the_sandbox),
         cmocka_unit_test(limits_are_those_of_the_start),
         cmocka_unit_test(program_is_nobody_and_nowhere),

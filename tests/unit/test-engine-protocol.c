@@ -14,6 +14,10 @@
 #include "common/cleanup.h"
 #include "engine/protocol.h"
 
+#define LAYER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+/* A start with these members more. */
+#define MORE(text) \
+    "{\"type\":\"start\",\"version\":1,\"runId\":\"ab\",\"lifetimeUSec\":7," text "," START "}"
 #define START                                                                     \
     "\"ownerUid\":1000,\"cpuPercent\":100,\"tasks\":64,\"workspaceInodes\":1000," \
     "\"memoryBytes\":1048576,\"workspaceBytes\":4096,\"scratchBytes\":4096"
@@ -21,6 +25,9 @@
 static const struct engine_message messages[] = {
     { ENGINE_START, .start = { .run_id = "0123456789abcdef0123456789abcdef",
                                .image = "debian:12",
+                               .layer = LAYER,
+                               .layer_target = ENGINE_TARGET_NODE_MODULES,
+                               .wheels = "/srv/wheels",
                                .owner_uid = 4294967294,
                                .cpu_percent = 150,
                                .tasks = 256,
@@ -86,6 +93,9 @@ static void fields_arrive_where_they_belong(void **state)
                      0);
     assert_string_equal(m.start.run_id, "ab");
     assert_string_equal(m.start.image, "");
+    assert_string_equal(m.start.layer, "");
+    assert_int_equal(m.start.layer_target, ENGINE_TARGET_NONE);
+    assert_string_equal(m.start.wheels, "");
     assert_int_equal(m.start.owner_uid, 1000);
     assert_int_equal(m.start.cpu_percent, 100);
     assert_int_equal(m.start.tasks, 64);
@@ -161,6 +171,17 @@ static void what_is_no_message_is_refused(void **state)
         { "{\"type\":\"start\",\"version\":1,\"runId\":\"0123456789abcdef0123456789abcdef0\","
           "\"lifetimeUSec\":7," START "}",
           -EBADMSG },
+        { MORE("\"layer\":\"" LAYER "\""), -EBADMSG },
+        { MORE("\"layerTarget\":\"/packages\""), -EBADMSG },
+        { MORE("\"layer\":\"" LAYER "\",\"layerTarget\":\"/usr\""), -EBADMSG },
+        { MORE("\"layer\":\"0123\",\"layerTarget\":\"/packages\""), -EBADMSG },
+        { MORE("\"layer\":\"../../../x\",\"layerTarget\":\"/packages\""), -EBADMSG },
+        { MORE("\"layer\":\"" LAYER "0\",\"layerTarget\":\"/packages\""), -EBADMSG },
+        { MORE("\"wheels\":\"srv\""), -EBADMSG },
+        { MORE("\"wheels\":\"/\""), -EBADMSG },
+        { MORE("\"wheels\":\"/srv/../root\""), -EBADMSG },
+        { MORE("\"wheels\":\"/srv//x\""), -EBADMSG },
+        { MORE("\"wheels\":\"/srv/\""), -EBADMSG },
     };
 
     for (size_t i = 0; i < ELEMENTS(bad); i++) {

@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "container.h"
+#include "engine/borrowed.h"
 
 /* Added with the first error kept, as json_add() takes what failed itself. */
 struct builder {
@@ -69,7 +70,29 @@ static json_object *mount(struct builder *b, const char *source, const char *tar
     return mount;
 }
 
-/* Single files of ours, read-only, and nothing of the host's. */
+/* A whole directory, without what may be mounted below it. */
+static json_object *directory_mount(struct builder *b, const char *source, const char *target)
+{
+    json_object *object = mount(b, source, target);
+
+    add_bool(b, json_object_object_get(object, "BindOptions"), "NonRecursive", true);
+    return object;
+}
+
+static void append_borrowed(struct builder *b, json_object *array, const struct engine_start *start)
+{
+    char layer[BORROWED_SOURCE_MAX];
+
+    if (start->layer[0] != '\0') {
+        borrowed_layer_source(start, layer);
+        append(b, array, directory_mount(b, layer, borrowed_layer_target(start)));
+    }
+    if (start->wheels[0] != '\0')
+        append(b, array, directory_mount(b, start->wheels, BORROWED_WHEELS_TARGET));
+}
+
+/* Single files of ours, and directories that are lent, read-only, and nothing else of the host's.
+ */
 static json_object *mounts(struct builder *b, const struct container_spec *spec)
 {
     json_object *array = json_object_new_array();
@@ -86,6 +109,7 @@ static json_object *mounts(struct builder *b, const struct container_spec *spec)
     /* There is none if all CPUs may be used. */
     if (access(spec->account->cpu_list, F_OK) == 0)
         append(b, array, mount(b, spec->account->cpu_list, "/sys/devices/system/cpu/online"));
+    append_borrowed(b, array, spec->start);
     return array;
 }
 

@@ -17,6 +17,7 @@
 #include "config-paths.h"
 #include "container.h"
 #include "control.h"
+#include "engine/borrowed.h"
 #include "engine/counters.h"
 #include "engine/dialogue.h"
 #include "image.h"
@@ -147,13 +148,28 @@ static int launch(struct sandbox *s)
     return r < 0 ? refuse_api(s, r) : 0;
 }
 
+static int check_wheels(const struct sandbox *s)
+{
+    const char *wheels = s->start.wheels;
+    char sentence[ENGINE_TEXT_MAX + 1];
+
+    int r = wheels[0] != '\0' ? borrowed_check_wheels(wheels) : 0;
+    if (r == 0)
+        return 0;
+    snprintf(sentence, sizeof(sentence), BORROWED_WHEELS_ERROR, wheels, strerror(-r));
+    return refuse(s, r, sentence);
+}
+
 static int start(struct sandbox *s)
 {
     if (s->start.network)
         return refuse(s, -EOPNOTSUPP,
                       "The Docker engine cannot give a sandbox access to the "
                       "network.");
-    int r = api_open(s->service->config->socket, &s->service->version, &s->api);
+    int r = check_wheels(s);
+    if (r < 0)
+        return r;
+    r = api_open(s->service->config->socket, &s->service->version, &s->api);
     if (r < 0)
         return refuse_api(s, r);
     if (s->service->must_sweep)

@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "engine/account.h"
+#include "engine/borrowed.h"
 #include "engine/counters.h"
 #include "engine/dialogue.h"
 #include "etc.h"
@@ -70,7 +71,10 @@ static int check_start(const struct sandbox *s)
         send_error(s, "The systemd engine cannot give a sandbox access to the network.");
         return -EOPNOTSUPP;
     }
-    return 0;
+    int r = s->start.wheels[0] != '\0' ? borrowed_check_wheels(s->start.wheels) : 0;
+    if (r < 0)
+        send_error(s, BORROWED_WHEELS_ERROR, s->start.wheels, strerror(-r));
+    return r;
 }
 
 static int connect_bus(struct sandbox *s)

@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "config-paths.h"
+#include "engine/borrowed.h"
 #include "unit.h"
 
 #define ENGINE_UNIT "sbxctl-engine-systemd.service"
@@ -153,6 +154,22 @@ static int add_system(sd_bus_message *m, const struct unit_spec *spec)
                                        "-+/dev/pts", "-+/dev/mqueue", "-+/dev/hugepages");
 }
 
+/* No file in them can gain anything by a set-id bit (NoNewPrivileges=), nor is a device
+ * (PrivateDevices=), and the store lets none of either in. */
+static int add_borrowed(sd_bus_message *m, const struct engine_start *start)
+{
+    char layer[BORROWED_SOURCE_MAX];
+    int r = 0;
+
+    if (start->layer[0] != '\0') {
+        borrowed_layer_source(start, layer);
+        r = add_read_only(m, layer, borrowed_layer_target(start), false, 0);
+    }
+    if (r >= 0 && start->wheels[0] != '\0')
+        r = add_read_only(m, start->wheels, BORROWED_WHEELS_TARGET, false, 0);
+    return r;
+}
+
 /* DynamicUser= brings a PrivateTmp= without a size, which wins over a TemporaryFileSystem=/tmp.
  * Mounts are made in the order of their names, and links in them are followed then: so the
  * skeleton's link "~tmp", the last name of all, brings a second, limited one on top. /var/tmp is a
@@ -213,6 +230,7 @@ static int make_start_message(sd_bus *bus, const struct unit_spec *spec, sd_bus_
     r = r < 0 ? r : add_quiet(m);
     r = r < 0 ? r : add_limits(m, spec->start);
     r = r < 0 ? r : add_system(m, spec);
+    r = r < 0 ? r : add_borrowed(m, spec->start);
     r = r < 0 ? r : add_storage(m, spec->start);
     r = r < 0 ? r : sd_bus_message_close_container(m);
     r = r < 0 ? r : sd_bus_message_append(m, "a(sa(sv))", 0);
