@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/package-installer.h"
 #include "broker/package.h"
 #include "common/cleanup.h"
 
@@ -254,6 +255,24 @@ static void denied_wins_and_what_is_not_allowed_has_no_rule(void **state)
     assert_false(package_is_allowed(ECOSYSTEM_PYTHON, none, none, "numpy", &rule));
 }
 
+static void installers_are_embedded_whole(void **state)
+{
+    static char file[1 << 17];
+    char path[256];
+
+    for (enum ecosystem e = ECOSYSTEM_PYTHON; e <= ECOSYSTEM_NODE; e++) {
+        const struct package_installer *installer = package_installer(e);
+
+        snprintf(path, sizeof(path), SBXCTL_PACKAGES "/%s", installer->name);
+        FILE *f = fopen(path, "re");
+        assert_non_null(f);
+        size_t n = fread(file, 1, sizeof(file), f);
+        fclose(f);
+        assert_int_equal(installer->size, n);
+        assert_memory_equal(installer->text, file, n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +283,7 @@ int main(void)
         cmocka_unit_test(node_requirements_have_one_spelling),
         cmocka_unit_test(what_is_no_node_requirement_is_refused_with_a_reason),
         cmocka_unit_test(patterns_of_lists_are_names_in_any_spelling),
+        cmocka_unit_test(installers_are_embedded_whole),
         cmocka_unit_test(denied_wins_and_what_is_not_allowed_has_no_rule),
     };
 
