@@ -68,7 +68,8 @@ function explain(request, { error, stderr, answer }) {
     if (error.code === 127)
         return new Failure("no-installer", "There is no npm here, so no package can be installed.",
             "Ask the administrator to install the Debian package npm, or use an image that has npm.");
-    if (FULL.test(code) || error.signal === "SIGXFSZ" || /\bE(NOSPC|FBIG|DQUOT)\b/.test(said))
+    // npm takes the signal for a file that is too large for the end of its own process.
+    if (FULL.test(code) || error.signal === "SIGXFSZ" || /\bE(NOSPC|FBIG|DQUOT)\b|process terminated/.test(said))
         return new Failure("too-large", "The packages, or a file of them, are larger than is allowed here.",
             "Ask for fewer or smaller packages; the administrator sets LayerSize= in [Packages].");
     if (DOWN.test(code) || error.killed || /timed? ?out/i.test(said)) {
