@@ -170,7 +170,7 @@ def explain(pip):
                       "If its version is the one that is meant, look into why it was changed.",
                       first(pip.search(r"^(\S+) from (?:http|file)")))
     if pip.search(r"In --require-hashes mode, all requirements must have"):
-        raise Failure("hash", "With --require-hashes each package, also those that others need, needs one version (==).",
+        raise Failure("hash", "With --require-hashes each package, also those that others need, needs a version (==).",
                       "Have the list made by a tool that writes all of them, like pip-compile.")
     if pip.search(r"Hashes are required in --require-hashes mode"):
         raise Failure("hash", "With --require-hashes each package, also those that others need, needs a hash.",

@@ -117,3 +117,8 @@ def test_locks_and_limits_hold(machine):
     assert memory["status"] == "out_of_memory", memory
     late = run(machine, "while :; do :; done", "--timeout", "1s")
     assert late["status"] == "timed_out", late
+
+
+def test_packages_are_lent_to_a_container(machine):
+    said = docker_engine.lend_packages(machine, IMAGE)
+    assert "stdout=b'lent\\n'" in said and "Read-only file system" in said

@@ -228,6 +228,7 @@ def test_hashes_are_kept_to(python, index, machine):
     hashes = {name: package["hash"] for name, package in python.install(page, "tea").items()}
     tea, leaf = f"tea==2.0 --hash={hashes['tea']}", f"leaf==1.1 --hash={hashes['leaf']}"
     assert set(python.install(page, tea, leaf, requireHashes=True)) == {"tea", "leaf"}
+    assert python.kind(page, "leaf==1.1", requireHashes=True) == ("hash", "leaf==1.1")
     assert python.kind(page, tea, requireHashes=True) == ("hash", "")
     assert python.kind(page, tea, "leaf==1.1", requireHashes=True) == ("hash", "leaf==1.1")
     wrong = "sha256:" + hashlib.sha256(b"other").hexdigest()
@@ -346,7 +347,8 @@ def test_node_index_that_is_down_is_told_within_ten_seconds(node, index, where, 
 
 def test_missing_npm_is_told(node, index, machine):
     only_node = f"{machine.directory()}/bin"
-    machine.run(["sh", "-euc", 'mkdir "$0"; ln -s "$(command -v node)" "$(command -v sh)" "$0"', only_node], "alice", check=True)
+    make = 'mkdir "$0"; ln -s "$(command -v node)" "$(command -v sh)" "$0"'
+    machine.run(["sh", "-euc", make, only_node], "alice", check=True)
     failure = node.failure(f"{index}/npm/", "kettle", limits=["env", f"PATH={only_node}"])
     assert failure["kind"] == "no-installer"
     assert "npm" in failure["hint"]

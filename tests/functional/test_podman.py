@@ -97,3 +97,8 @@ def test_missing_image_is_said(machine):
     result = machine.sbxctl(["run", "--engine", "docker", "-l", "shell", "--image", "127.0.0.1:9/none:1", "-c", "echo"])
     assert result.status == 125
     assert "could not be pulled" in result.errors and "sbxctl pull 127.0.0.1:9/none:1" in result.errors
+
+
+def test_packages_are_lent_to_a_container(machine):
+    said = docker_engine.lend_packages(machine, IMAGE)
+    assert "stdout=b'lent\\n'" in said and "Read-only file system" in said
