@@ -1,0 +1,545 @@
+/* The egress protocol's messages as JSON and back, see protocol.h. Called by the broker and by the
+ * egress process; must never interpret a message beyond its form. */
+#include "protocol.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* A message on its way in: numbers go where they belong at once, texts and lists are copied when
+ * the types of all members are known to be right. */
+struct incoming {
+    struct egress_message message;
+    const char *run_id, *text, *name, *address, *service, *verdict, *rule;
+    json_object *granted, *allowed_names, *denied_names, *allowed_addresses, *denied_addresses;
+    json_object *ports, *hosts, *refused_hosts;
+};
+
+struct head {
+    uint32_t version;
+    const char *type;
+};
+
+struct incoming_host {
+    struct egress_host host;
+    const char *name, *rule;
+};
+
+static const char *const type_names[] = {
+    [EGRESS_START] = "start",           [EGRESS_READY] = "ready",   [EGRESS_ERROR] = "error",
+    [EGRESS_CONNECTION] = "connection", [EGRESS_FINISH] = "finish", [EGRESS_FINISHED] = "finished",
+};
+static const char *const service_names[] = {
+    [EGRESS_SERVICE_CONNECT] = "connect",
+    [EGRESS_SERVICE_HTTP] = "http",
+    [EGRESS_SERVICE_SOCKS5] = "socks5",
+};
+static const char *const verdict_names[] = {
+    [EGRESS_ALLOWED] = "allowed",
+    [EGRESS_REFUSED] = "refused",
+    [EGRESS_FAILED] = "failed",
+};
+
+#define MANDATORY .mandatory = true
+#define TEXT(in, key, member, limit, ...)                                              \
+    {                                                                                  \
+        .name = key, .type = JSON_FIELD_STRING, .offset = offsetof(struct in, member), \
+        .max = (limit), __VA_ARGS__                                                    \
+    }
+#define ARRAY(key, member)                                                                  \
+    {                                                                                       \
+        .name = key, .type = JSON_FIELD_ARRAY, .offset = offsetof(struct incoming, member), \
+    }
+#define NUMBER32(in, key, member, least, most)                                 \
+    {                                                                          \
+        .name = key, .type = JSON_FIELD_UINT32, .min = (least), .max = (most), \
+        .offset = offsetof(struct in, member), MANDATORY                       \
+    }
+#define NUMBER64(in, key, member, least)                                          \
+    {                                                                             \
+        .name = key, .type = JSON_FIELD_UINT64, .min = (least), .max = INT64_MAX, \
+        .offset = offsetof(struct in, member), MANDATORY                          \
+    }
+
+static const struct json_field head_fields[] = {
+    { "version", JSON_FIELD_UINT32, offsetof(struct head, version), true, 0, UINT32_MAX },
+    { "type", JSON_FIELD_STRING, offsetof(struct head, type), true, 0, 16 },
+};
+static const struct json_field start_fields[] = {
+    TEXT(incoming, "runId", run_id, EGRESS_RUN_ID_MAX, MANDATORY),
+    ARRAY("granted", granted),
+    ARRAY("allowedNames", allowed_names),
+    ARRAY("deniedNames", denied_names),
+    ARRAY("ports", ports),
+    ARRAY("allowedAddresses", allowed_addresses),
+    ARRAY("deniedAddresses", denied_addresses),
+    NUMBER32(incoming, "connections", message.start.connections, 1, EGRESS_CONNECTIONS_MAX),
+    NUMBER64(incoming, "bytes", message.start.bytes, 1),
+    NUMBER64(incoming, "idleUSec", message.start.idle_usec, 1),
+};
+static const struct json_field error_fields[] = {
+    TEXT(incoming, "message", text, EGRESS_TEXT_MAX, MANDATORY),
+};
+static const struct json_field connection_fields[] = {
+    TEXT(incoming, "name", name, EGRESS_NAME_MAX, MANDATORY),
+    TEXT(incoming, "address", address, INET6_ADDRSTRLEN - 1),
+    NUMBER32(incoming, "port", message.connection.port, 0, UINT16_MAX),
+    TEXT(incoming, "protocol", service, 16, MANDATORY),
+    TEXT(incoming, "verdict", verdict, 16, MANDATORY),
+    TEXT(incoming, "rule", rule, EGRESS_RULE_MAX),
+    NUMBER64(incoming, "bytesSent", message.connection.bytes_sent, 0),
+    NUMBER64(incoming, "bytesReceived", message.connection.bytes_received, 0),
+    NUMBER64(incoming, "durationUSec", message.connection.duration_usec, 0),
+};
+static const struct json_field finished_fields[] = {
+    NUMBER64(incoming, "connections", message.finished.connections, 0),
+    NUMBER64(incoming, "refused", message.finished.refused, 0),
+    NUMBER64(incoming, "failed", message.finished.failed, 0),
+    NUMBER64(incoming, "unrecorded", message.finished.unrecorded, 0),
+    NUMBER64(incoming, "bytesSent", message.finished.bytes_sent, 0),
+    NUMBER64(incoming, "bytesReceived", message.finished.bytes_received, 0),
+    ARRAY("hosts", hosts),
+    ARRAY("refusedHosts", refused_hosts),
+    { .name = "moreHosts",
+      .type = JSON_FIELD_BOOL,
+      .offset = offsetof(struct incoming, message.finished.more_hosts) },
+};
+static const struct json_field host_fields[] = {
+    TEXT(incoming_host, "name", name, EGRESS_NAME_MAX, MANDATORY),
+    NUMBER32(incoming_host, "port", host.port, 0, UINT16_MAX),
+    NUMBER64(incoming_host, "connections", host.connections, 0),
+    NUMBER64(incoming_host, "bytesSent", host.bytes_sent, 0),
+    NUMBER64(incoming_host, "bytesReceived", host.bytes_received, 0),
+    TEXT(incoming_host, "rule", rule, EGRESS_RULE_MAX),
+};
+
+static const struct {
+    const struct json_field *fields;
+    size_t n_fields;
+} messages[] = {
+    [EGRESS_START] = { start_fields, ELEMENTS(start_fields) },
+    [EGRESS_READY] = { NULL, 0 },
+    [EGRESS_ERROR] = { error_fields, ELEMENTS(error_fields) },
+    [EGRESS_CONNECTION] = { connection_fields, ELEMENTS(connection_fields) },
+    [EGRESS_FINISH] = { NULL, 0 },
+    [EGRESS_FINISHED] = { finished_fields, ELEMENTS(finished_fields) },
+};
+
+const char *egress_service_name(enum egress_service service)
+{
+    return service_names[service];
+}
+
+const char *egress_verdict_name(enum egress_verdict verdict)
+{
+    return verdict_names[verdict];
+}
+
+void egress_message_release(struct egress_message *message)
+{
+    if (message->type == EGRESS_START) {
+        host_list_release(&message->start.granted);
+        host_list_release(&message->start.allowed_names);
+        host_list_release(&message->start.denied_names);
+        ip_prefix_list_release(&message->start.allowed_addresses);
+        ip_prefix_list_release(&message->start.denied_addresses);
+    } else if (message->type == EGRESS_FINISHED) {
+        free(message->finished.hosts);
+        free(message->finished.refused_hosts);
+        message->finished = (struct egress_finished){ 0 };
+    }
+}
+
+/* Index of @name in @names, or -1. */
+static int lookup(const char *const *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* ---- in */
+
+/* The dispatcher has checked the length against the size of @target; an absent text is empty. */
+static void copy_text(char *target, const char *text)
+{
+    strcpy(target, text ? text : "");
+}
+
+static size_t array_length(json_object *array)
+{
+    return array ? json_object_array_length(array) : 0;
+}
+
+/* The text of an element, borrowed; NULL if it is none, or has a NUL inside. */
+static const char *element_text(json_object *array, size_t i)
+{
+    json_object *element = json_object_array_get_idx(array, i);
+
+    if (!json_object_is_type(element, json_type_string))
+        return NULL;
+    const char *text = json_object_get_string(element);
+    return strlen(text) == (size_t)json_object_get_string_len(element) ? text : NULL;
+}
+
+/* -EINVAL of the lists is -EBADMSG here. */
+static int take_patterns(json_object *array, struct host_list *ret)
+{
+    for (size_t i = 0; i < array_length(array); i++) {
+        const char *text = element_text(array, i);
+        int r = text ? host_list_add(ret, text) : -EINVAL;
+        if (r < 0)
+            return r == -EINVAL ? -EBADMSG : r;
+    }
+    return 0;
+}
+
+static int take_prefixes(json_object *array, struct ip_prefix_list *ret)
+{
+    for (size_t i = 0; i < array_length(array); i++) {
+        const char *text = element_text(array, i);
+        int r = text ? ip_prefix_list_add(ret, text) : -EINVAL;
+        if (r < 0)
+            return r == -EINVAL ? -EBADMSG : r;
+    }
+    return 0;
+}
+
+static int take_ports(json_object *array, struct egress_ports *ret)
+{
+    if (array_length(array) > EGRESS_PORTS_MAX)
+        return -EBADMSG;
+    for (size_t i = 0; i < array_length(array); i++) {
+        json_object *element = json_object_array_get_idx(array, i);
+        int64_t port =
+            json_object_is_type(element, json_type_int) ? json_object_get_int64(element) : 0;
+        if (port < 1 || port > UINT16_MAX)
+            return -EBADMSG;
+        ret->items[ret->n++] = (uint16_t)port;
+    }
+    return 0;
+}
+
+static int take_host(json_object *object, struct egress_host *ret)
+{
+    struct incoming_host in = { 0 };
+    const char *field;
+
+    if (json_dispatch(object, host_fields, ELEMENTS(host_fields), true, &in, &field) < 0)
+        return -EBADMSG;
+    *ret = in.host;
+    copy_text(ret->name, in.name);
+    copy_text(ret->rule, in.rule);
+    return 0;
+}
+
+static int take_hosts(json_object *array, struct egress_host **ret, size_t *ret_n)
+{
+    size_t n = array_length(array);
+
+    if (n > EGRESS_HOSTS_MAX)
+        return -EBADMSG;
+    if (n == 0)
+        return 0;
+    *ret = calloc(n, sizeof(**ret));
+    if (!*ret)
+        return -ENOMEM;
+    for (; *ret_n < n; (*ret_n)++) {
+        int r = take_host(json_object_array_get_idx(array, *ret_n), &(*ret)[*ret_n]);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int finish_start(struct incoming *in)
+{
+    struct egress_start *start = &in->message.start;
+
+    if (*in->run_id == '\0' || in->run_id[strspn(in->run_id, "0123456789abcdef")] != '\0')
+        return -EBADMSG;
+    copy_text(start->run_id, in->run_id);
+    int r = take_patterns(in->granted, &start->granted);
+    r = r < 0 ? r : take_patterns(in->allowed_names, &start->allowed_names);
+    r = r < 0 ? r : take_patterns(in->denied_names, &start->denied_names);
+    r = r < 0 ? r : take_ports(in->ports, &start->ports);
+    r = r < 0 ? r : take_prefixes(in->allowed_addresses, &start->allowed_addresses);
+    return r < 0 ? r : take_prefixes(in->denied_addresses, &start->denied_addresses);
+}
+
+static int finish_connection(struct incoming *in)
+{
+    struct egress_connection *connection = &in->message.connection;
+    int service = lookup(service_names, ELEMENTS(service_names), in->service);
+    int verdict = lookup(verdict_names, ELEMENTS(verdict_names), in->verdict);
+
+    if (service < 0 || verdict < 0)
+        return -EBADMSG;
+    connection->service = (enum egress_service)service;
+    connection->verdict = (enum egress_verdict)verdict;
+    copy_text(connection->name, in->name);
+    copy_text(connection->address, in->address);
+    copy_text(connection->rule, in->rule);
+    return 0;
+}
+
+/* Copies texts and lists, and checks what a table cannot say. */
+static int finish(struct incoming *in)
+{
+    struct egress_message *m = &in->message;
+    int r;
+
+    switch (m->type) {
+    case EGRESS_START:
+        return finish_start(in);
+    case EGRESS_ERROR:
+        copy_text(m->error.message, in->text);
+        return 0;
+    case EGRESS_CONNECTION:
+        return finish_connection(in);
+    case EGRESS_FINISHED:
+        r = take_hosts(in->hosts, &m->finished.hosts, &m->finished.n_hosts);
+        return r < 0 ? r
+                     : take_hosts(in->refused_hosts, &m->finished.refused_hosts,
+                                  &m->finished.n_refused_hosts);
+    case EGRESS_READY:
+    case EGRESS_FINISH:
+    default:
+        return 0;
+    }
+}
+
+static int parse_head(json_object *object, enum egress_type *ret)
+{
+    struct head head = { 0 };
+    const char *field;
+
+    if (json_dispatch(object, head_fields, ELEMENTS(head_fields), true, &head, &field) < 0)
+        return -EBADMSG;
+    int type = lookup(type_names, ELEMENTS(type_names), head.type);
+    if (head.version != EGRESS_PROTOCOL_VERSION || type < 0)
+        return -EPROTONOSUPPORT;
+    *ret = (enum egress_type)type;
+    return 0;
+}
+
+int egress_message_parse(const char *data, size_t size, struct egress_message *ret)
+{
+    _cleanup_json_ json_object *object = NULL;
+    struct incoming in = { 0 };
+    const char *field;
+
+    int r = json_parse_guarded(data, size, &object);
+    if (r < 0)
+        return r == -ENOMEM ? r : -EBADMSG;
+    r = parse_head(object, &in.message.type);
+    if (r < 0)
+        return r;
+    if (json_dispatch(object, messages[in.message.type].fields, messages[in.message.type].n_fields,
+                      true, &in, &field) < 0)
+        return -EBADMSG;
+    r = finish(&in);
+    if (r < 0) {
+        egress_message_release(&in.message);
+        return r;
+    }
+    *ret = in.message;
+    return 0;
+}
+
+/* ---- out */
+
+/* Adds @value, whose reference is consumed. Returns 0 or -ENOMEM. */
+static int array_add(json_object *array, json_object *value)
+{
+    if (value && json_object_array_add(array, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+static int add_patterns(json_object *o, const char *key, const struct host_list *list)
+{
+    json_object *array = json_object_new_array();
+
+    int r = json_add(o, key, array);
+    for (size_t i = 0; r == 0 && i < list->n; i++)
+        r = array_add(array, json_object_new_string(list->items[i]));
+    return r;
+}
+
+static int add_prefixes(json_object *o, const char *key, const struct ip_prefix_list *list)
+{
+    json_object *array = json_object_new_array();
+    char text[IP_PREFIX_TEXT_MAX];
+
+    int r = json_add(o, key, array);
+    for (size_t i = 0; r == 0 && i < list->n; i++) {
+        ip_prefix_format(&list->items[i], text);
+        r = array_add(array, json_object_new_string(text));
+    }
+    return r;
+}
+
+static int add_ports(json_object *o, const char *key, const struct egress_ports *ports)
+{
+    json_object *array = json_object_new_array();
+
+    int r = json_add(o, key, array);
+    for (size_t i = 0; r == 0 && i < ports->n; i++)
+        r = array_add(array, json_object_new_int(ports->items[i]));
+    return r;
+}
+
+/* Each returns 0 or the first negative error of the calls that are joined here. */
+static int add_start(json_object *o, const struct egress_start *m)
+{
+    int r = json_add_string(o, "runId", m->run_id);
+    r = r < 0 ? r : add_patterns(o, "granted", &m->granted);
+    r = r < 0 ? r : add_patterns(o, "allowedNames", &m->allowed_names);
+    r = r < 0 ? r : add_patterns(o, "deniedNames", &m->denied_names);
+    r = r < 0 ? r : add_ports(o, "ports", &m->ports);
+    r = r < 0 ? r : add_prefixes(o, "allowedAddresses", &m->allowed_addresses);
+    r = r < 0 ? r : add_prefixes(o, "deniedAddresses", &m->denied_addresses);
+    r = r < 0 ? r : json_add_uint64(o, "connections", m->connections);
+    r = r < 0 ? r : json_add_uint64(o, "bytes", m->bytes);
+    return r < 0 ? r : json_add_uint64(o, "idleUSec", m->idle_usec);
+}
+
+static int add_connection(json_object *o, const struct egress_connection *m)
+{
+    int r = json_add_string(o, "name", m->name);
+    r = r < 0 ? r : json_add_string(o, "address", m->address);
+    r = r < 0 ? r : json_add_uint64(o, "port", m->port);
+    r = r < 0 ? r : json_add_string(o, "protocol", service_names[m->service]);
+    r = r < 0 ? r : json_add_string(o, "verdict", verdict_names[m->verdict]);
+    r = r < 0 ? r : json_add_string(o, "rule", m->rule);
+    r = r < 0 ? r : json_add_uint64(o, "bytesSent", m->bytes_sent);
+    r = r < 0 ? r : json_add_uint64(o, "bytesReceived", m->bytes_received);
+    return r < 0 ? r : json_add_uint64(o, "durationUSec", m->duration_usec);
+}
+
+static int add_host(json_object *array, const struct egress_host *host)
+{
+    json_object *o = json_object_new_object();
+
+    int r = array_add(array, o);
+    r = r < 0 ? r : json_add_string(o, "name", host->name);
+    r = r < 0 ? r : json_add_uint64(o, "port", host->port);
+    r = r < 0 ? r : json_add_uint64(o, "connections", host->connections);
+    r = r < 0 ? r : json_add_uint64(o, "bytesSent", host->bytes_sent);
+    r = r < 0 ? r : json_add_uint64(o, "bytesReceived", host->bytes_received);
+    return r < 0 ? r : json_add_string(o, "rule", host->rule);
+}
+
+/* At most @most of them. */
+static int add_hosts(json_object *o, const char *key, const struct egress_host *hosts, size_t n,
+                     size_t most)
+{
+    json_object *array = json_object_new_array();
+
+    int r = json_add(o, key, array);
+    for (size_t i = 0; r == 0 && i < n && i < most; i++)
+        r = add_host(array, &hosts[i]);
+    return r;
+}
+
+static int add_finished(json_object *o, const struct egress_finished *m, size_t most)
+{
+    int r = json_add_uint64(o, "connections", m->connections);
+    r = r < 0 ? r : json_add_uint64(o, "refused", m->refused);
+    r = r < 0 ? r : json_add_uint64(o, "failed", m->failed);
+    r = r < 0 ? r : json_add_uint64(o, "unrecorded", m->unrecorded);
+    r = r < 0 ? r : json_add_uint64(o, "bytesSent", m->bytes_sent);
+    r = r < 0 ? r : json_add_uint64(o, "bytesReceived", m->bytes_received);
+    r = r < 0 ? r : add_hosts(o, "hosts", m->hosts, m->n_hosts, most);
+    r = r < 0 ? r : add_hosts(o, "refusedHosts", m->refused_hosts, m->n_refused_hosts, most);
+    return r < 0 ? r
+                 : json_add_bool(o, "moreHosts",
+                                 m->more_hosts || m->n_hosts > most || m->n_refused_hosts > most);
+}
+
+static int add_body(json_object *o, const struct egress_message *m, size_t most)
+{
+    switch (m->type) {
+    case EGRESS_START:
+        return add_start(o, &m->start);
+    case EGRESS_ERROR:
+        return json_add_string(o, "message", m->error.message);
+    case EGRESS_CONNECTION:
+        return add_connection(o, &m->connection);
+    case EGRESS_FINISHED:
+        return add_finished(o, &m->finished, most);
+    case EGRESS_READY:
+    case EGRESS_FINISH:
+        return 0;
+    default:
+        return -EINVAL;
+    }
+}
+
+/* With at most @most hosts in a list. */
+static int format(const struct egress_message *message, size_t most, char **ret, size_t *ret_size)
+{
+    _cleanup_json_ json_object *object = json_object_new_object();
+    size_t size;
+
+    if (!object)
+        return -ENOMEM;
+    int r = json_add_string(object, "type", type_names[message->type]);
+    r = r < 0 ? r : json_add_uint64(object, "version", EGRESS_PROTOCOL_VERSION);
+    r = r < 0 ? r : add_body(object, message, most);
+    if (r < 0)
+        return r;
+    const char *text = json_text(object, &size);
+    if (!text)
+        return -ENOMEM;
+    if (size > EGRESS_PACKET_MAX)
+        return -EMSGSIZE;
+    char *copy = strndup(text, size);
+    if (!copy)
+        return -ENOMEM;
+    *ret = copy;
+    *ret_size = size;
+    return 0;
+}
+
+int egress_message_format(const struct egress_message *message, char **ret, size_t *ret_size)
+{
+    int r = -EMSGSIZE;
+
+    for (size_t most = EGRESS_HOSTS_MAX; r == -EMSGSIZE && most > 0; most /= 2)
+        r = format(message, most, ret, ret_size);
+    return r;
+}
+
+/* ---- on the socket */
+
+int egress_send(int sock, const struct egress_message *message, const int *fds, size_t n_fds)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t size;
+
+    int r = egress_message_format(message, &text, &size);
+    return r < 0 ? r : packet_send(sock, text, size, fds, n_fds);
+}
+
+int egress_recv(int sock, struct egress_message *ret, int fds[PACKET_FDS_MAX], size_t *ret_n_fds)
+{
+    _cleanup_free_ char *data = malloc(EGRESS_PACKET_MAX);
+
+    if (!data)
+        return -ENOMEM;
+    ssize_t n = packet_recv(sock, data, EGRESS_PACKET_MAX, fds, ret_n_fds);
+    if (n <= 0)
+        return (int)n;
+    int r = egress_message_parse(data, (size_t)n, ret);
+    if (r < 0) {
+        packet_close_fds(fds);
+        *ret_n_fds = 0;
+        return r;
+    }
+    return 1;
+}
