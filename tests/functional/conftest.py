@@ -20,7 +20,13 @@ import pytest
 TESTS = pathlib.Path(__file__).parents[1]
 
 # Modules of this directory that run in the machine, and where they lie there.
-INSIDE = ("engine_client.py", "engine_double.py", "package_index.py", "varlink_client.py")
+INSIDE = (
+    "egress_client.py",
+    "engine_client.py",
+    "engine_double.py",
+    "package_index.py",
+    "varlink_client.py",
+)
 MODULES = "/run/sbxctl-test-modules"
 
 # Runs sys.argv[1] times the same in a sandbox and without one, in turn. Prints how many times longer the

@@ -11,6 +11,7 @@ PROGRAMS = [
     "/usr/bin/sbxctl",
     "/usr/lib/sbxctl/sbxctl-helper",
     "/usr/lib/sbxctl/sbxctl-engine-systemd",
+    "/usr/lib/sbxctl/sbxctl-egress",
     "/usr/lib/sbxctl/sbxctl-launch",
 ]
 UNITS = [
@@ -18,6 +19,8 @@ UNITS = [
     "sbxctl-helper.service",
     "sbxctl-engine-systemd.socket",
     "sbxctl-engine-systemd.service",
+    "sbxctl-egress.socket",
+    "sbxctl-egress.service",
 ]
 
 
@@ -53,7 +56,12 @@ def test_units_verify(machine, unit):
 
 
 @pytest.mark.parametrize(
-    "unit, most", [("sbxctl-helper.service", 1.2), ("sbxctl-engine-systemd.service", 1.5)]
+    "unit, most",
+    [
+        ("sbxctl-helper.service", 1.2),
+        ("sbxctl-engine-systemd.service", 1.5),
+        ("sbxctl-egress.service", 1.5),
+    ],
 )
 def test_exposure_of_the_services_stays_low(machine, unit, most):
     path = f"/usr/lib/systemd/system/{unit}"
@@ -70,6 +78,7 @@ def test_fault_55_each_socket_has_its_mode_and_owner(machine):
         "/run/sbxctl/io.sbxctl.Sandbox": "666 root",
         "/run/sbxctl/engine": "755 root",
         "/run/sbxctl/engine/systemd": "600 sbxctl",
+        "/run/sbxctl/egress": "600 sbxctl",
         "/var/lib/sbxctl": "711 sbxctl",
         "/var/lib/sbxctl/users": "711 sbxctl",
         "/var/lib/sbxctl/index": "700 sbxctl",

@@ -1,0 +1,15 @@
+/* What all connections of a run come to, for the last message. Pure; called by the session. */
+#pragma once
+
+#include "protocol.h"
+
+struct tally {
+    struct egress_finished sums; /* without lists */
+    struct egress_host hosts[EGRESS_HOSTS_MAX], refused_hosts[EGRESS_HOSTS_MAX];
+};
+
+/* Counts a connection that is over; @recorded: it had a message of its own. */
+void tally_add(struct tally *tally, const struct egress_connection *connection, bool recorded);
+
+/* The message; its lists are borrowed from @tally, and not to be released. */
+struct egress_message tally_message(struct tally *tally);
