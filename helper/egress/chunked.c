@@ -72,7 +72,6 @@ static bool take_byte(struct chunked *chunked, char c)
 {
     switch (chunked->state) {
     case CHUNKED_SIZE_BEGIN:
-        chunked->left = 0;
         chunked->digits = 0;
         return take_digit(chunked, c);
     case CHUNKED_SIZE:

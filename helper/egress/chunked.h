@@ -25,7 +25,7 @@ struct chunked {
         CHUNKED_LAST_LF,
         CHUNKED_DONE,
     } state;
-    uint64_t left; /* of the chunk */
+    uint64_t left; /* of the chunk; 0 between chunks */
     unsigned digits;
     size_t trailers; /* bytes so far */
 };

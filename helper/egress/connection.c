@@ -6,23 +6,20 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "address.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 
 #define REQUEST_USEC (10 * USEC_PER_SEC)
-#define RESOLVE_USEC (5 * USEC_PER_SEC)
-#define CONNECT_USEC (10 * USEC_PER_SEC)
 /* For an answer to be read. */
 #define ANSWER_USEC (2 * USEC_PER_SEC)
+#define SCRAP_SIZE (16 * 1024)
 /* Timers need not be exact, so that many fire at once. */
 #define ACCURACY_USEC (USEC_PER_SEC / 10)
 
 static int on_client(sd_event_source *source, int fd, uint32_t events, void *data);
-static int on_remote(sd_event_source *source, int fd, uint32_t events, void *data);
 static int on_timer(sd_event_source *source, uint64_t usec, void *data);
 
-static uint64_t now(const struct connection *connection)
+uint64_t connection_now(const struct connection *connection)
 {
     uint64_t usec = 0;
 
@@ -32,8 +29,7 @@ static uint64_t now(const struct connection *connection)
 
 /* ---- sources */
 
-/* What is not waited for is not asked about: the kernel would tell of a hangup for ever. */
-static void wait_for(struct side *side, bool input, bool output)
+void side_wait(struct side *side, bool input, bool output)
 {
     uint32_t events = (input ? EPOLLIN : 0) | (output ? EPOLLOUT : 0);
 
@@ -44,14 +40,14 @@ static void wait_for(struct side *side, bool input, bool output)
     sd_event_source_set_enabled(side->source, events ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-static void set_deadline(struct connection *connection, uint64_t usec)
+void connection_set_deadline(struct connection *connection, uint64_t usec)
 {
     connection->deadline = usec;
     sd_event_source_set_time(connection->timer, usec);
     sd_event_source_set_enabled(connection->timer, SD_EVENT_ONESHOT);
 }
 
-static void close_side(struct side *side)
+void side_close(struct side *side)
 {
     side->source = sd_event_source_disable_unref(side->source);
     side->fd = close_fd(side->fd);
@@ -86,11 +82,11 @@ static void free_request(struct connection *connection)
 
 static void connection_free(struct connection *connection)
 {
-    relay_release(&connection->up);
-    relay_release(&connection->down);
+    relay_release(&connection->up, &connection->session->pipes);
+    relay_release(&connection->down, &connection->session->pipes);
     resolve_cancel(connection->lookup);
-    close_side(&connection->client);
-    close_side(&connection->remote);
+    side_close(&connection->client);
+    side_close(&connection->remote);
     sd_event_source_disable_unref(connection->timer);
     free_request(connection);
     free(connection);
@@ -115,7 +111,7 @@ void connection_begin(struct session *session, int client, bool excess)
         .input = malloc(CONNECTION_INPUT_MAX),
         .request = calloc(1, sizeof(*connection->request)),
     };
-    connection->began = now(connection);
+    connection->began = connection_now(connection);
     if (!connection->input || !connection->request ||
         sd_event_add_io(session->event, &connection->client.source, client, EPOLLIN, on_client,
                         connection) < 0 ||
@@ -147,7 +143,7 @@ void connection_end(struct connection *connection)
 
     connection->record.bytes_sent = connection->up.moved;
     connection->record.bytes_received = connection->down.moved;
-    connection->record.duration_usec = now(connection) - connection->began;
+    connection->record.duration_usec = connection_now(connection) - connection->began;
     if (is_worth_a_record(connection)) {
         if (connection->record.verdict == EGRESS_FAILED && connection->record.rule[0] == '\0')
             strcpy(connection->record.rule, "ended before it was connected");
@@ -175,30 +171,28 @@ static void abort_connection(struct connection *connection)
  * the client is read out, and is expected to close. */
 static void go_on_answering(struct connection *connection)
 {
-    char scrap[4096];
+    char scrap[SCRAP_SIZE];
     uint64_t no_limit = UINT64_MAX;
-    ssize_t n;
 
     if (relay_move(&connection->down, &connection->session->pipes, &no_limit) < 0) {
         connection_end(connection);
         return;
     }
-    while ((n = recv(connection->client.fd, scrap, sizeof(scrap), MSG_DONTWAIT)) > 0)
-        ;
+    ssize_t n = recv(connection->client.fd, scrap, sizeof(scrap), MSG_DONTWAIT);
     bool gone = n == 0 || (n < 0 && errno != EAGAIN);
     if (gone && !relay_wants_output(&connection->down)) {
         connection_end(connection);
         return;
     }
-    wait_for(&connection->client, !gone, relay_wants_output(&connection->down));
+    side_wait(&connection->client, !gone, relay_wants_output(&connection->down));
 }
 
 void connection_answer(struct connection *connection, const char *data, size_t size)
 {
     uint64_t moved = connection->down.moved;
 
-    close_side(&connection->remote);
-    relay_release(&connection->down);
+    side_close(&connection->remote);
+    relay_release(&connection->down, &connection->session->pipes);
     connection->down.moved = moved;
     connection->down.to = connection->client.fd;
     connection->phase = PHASE_ANSWERING;
@@ -208,7 +202,7 @@ void connection_answer(struct connection *connection, const char *data, size_t s
     }
     /* Its end of file follows the answer. */
     connection->down.at_end = true;
-    set_deadline(connection, now(connection) + ANSWER_USEC);
+    connection_set_deadline(connection, connection_now(connection) + ANSWER_USEC);
     go_on_answering(connection);
 }
 
@@ -218,8 +212,8 @@ static void update_sides(struct connection *connection)
 {
     const struct relay *up = &connection->up, *down = &connection->down;
 
-    wait_for(&connection->client, relay_wants_input(up), relay_wants_output(down));
-    wait_for(&connection->remote, relay_wants_input(down), relay_wants_output(up));
+    side_wait(&connection->client, relay_wants_input(up), relay_wants_output(down));
+    side_wait(&connection->remote, relay_wants_input(down), relay_wants_output(up));
 }
 
 /* The sandbox was connected to something, so that stays its verdict. */
@@ -260,15 +254,18 @@ static void stop_sending(struct connection *connection)
 {
     uint64_t moved = connection->up.moved;
 
-    relay_release(&connection->up);
+    relay_release(&connection->up, &connection->session->pipes);
     connection->up.moved = moved;
 }
 
-static void go_on_relaying(struct connection *connection)
+/* @moves_up, @moves_down: what there is reason to try. */
+static void go_on_relaying(struct connection *connection, bool moves_up, bool moves_down)
 {
     struct session *session = connection->session;
+    ssize_t up = 0, down = 0;
 
-    ssize_t up = relay_move(&connection->up, &session->pipes, &session->bytes_left);
+    if (moves_up)
+        up = relay_move(&connection->up, &session->pipes, &session->bytes_left);
     if (may_have_answered(connection, up)) {
         stop_sending(connection);
         up = 0;
@@ -277,13 +274,14 @@ static void go_on_relaying(struct connection *connection)
         relay_failed(connection, true, (int)up);
         return;
     }
-    ssize_t down = relay_move(&connection->down, &session->pipes, &session->bytes_left);
+    if (moves_down)
+        down = relay_move(&connection->down, &session->pipes, &session->bytes_left);
     if (down < 0) {
         relay_failed(connection, false, (int)down);
         return;
     }
     if (up > 0 || down > 0)
-        connection->active = now(connection);
+        connection->active = connection_now(connection);
     /* Of an HTTP exchange, the response is the end. */
     if (relay_is_over(&connection->down) &&
         (relay_is_over(&connection->up) || connection->record.service == EGRESS_SERVICE_HTTP)) {
@@ -293,7 +291,7 @@ static void go_on_relaying(struct connection *connection)
     update_sides(connection);
 }
 
-static void start_relaying(struct connection *connection)
+void connection_start_relaying(struct connection *connection)
 {
     struct ip_address *address = &connection->addresses.items[connection->next_address - 1];
 
@@ -302,7 +300,7 @@ static void start_relaying(struct connection *connection)
     set_nodelay(connection->remote.fd);
     int r = request_start_relay(connection);
     if (r == -EBADMSG) {
-        close_side(&connection->remote);
+        side_close(&connection->remote);
         answer_malformed(connection, "a chunk that is none");
         return;
     }
@@ -315,167 +313,23 @@ static void start_relaying(struct connection *connection)
     *left -= connection->up.moved < *left ? connection->up.moved : *left;
     free_request(connection);
     connection->phase = PHASE_RELAYING;
-    connection->active = now(connection);
-    set_deadline(connection, connection->active + connection->session->policy.idle_usec);
-    go_on_relaying(connection);
-}
-
-/* ---- connecting */
-
-static void connect_next(struct connection *connection);
-
-/* Returns 0 if it is under way, 1 if it is there already, or a negative errno. */
-static int begin_connect(struct connection *connection, const struct ip_address *address)
-{
-    struct side *remote = &connection->remote;
-    struct sockaddr_storage storage;
-    socklen_t size = ip_address_to_sockaddr(address, connection->target.port, &storage);
-
-    remote->fd = socket(address->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (remote->fd < 0)
-        return -errno;
-    int r = connect(remote->fd, (struct sockaddr *)&storage, size) < 0 ? -errno : 1;
-    if (r < 0 && r != -EINPROGRESS)
-        return r;
-    int added = sd_event_add_io(connection->session->event, &remote->source, remote->fd, EPOLLOUT,
-                                on_remote, connection);
-    return added < 0 ? added : r == 1;
-}
-
-/* Whether the address may be connected to; the first that may not is what a refusal is about. */
-static bool is_allowed(struct connection *connection, const struct ip_address *address)
-{
-    struct refusal refusal;
-
-    if (verdict_on_address(&connection->session->policy, address, address_is_own(address),
-                           &refusal))
-        return true;
-    if (connection->refusal.rule[0] == '\0') {
-        connection->refusal = refusal;
-        if (connection->record.address[0] == '\0')
-            ip_address_format(address, connection->record.address);
-    }
-    return false;
-}
-
-/* Each address has its share of the time that is left. */
-static uint64_t share_of_time(const struct connection *connection, uint64_t end)
-{
-    uint64_t usec = now(connection);
-    size_t left = connection->addresses.n - connection->next_address + 1;
-
-    return usec + (end > usec ? (end - usec) / left : 0);
-}
-
-static void connect_failed(struct connection *connection, int error)
-{
-    connection->connect_error = error;
-    close_side(&connection->remote);
-    connect_next(connection);
-}
-
-static void connect_next(struct connection *connection)
-{
-    while (connection->next_address < connection->addresses.n) {
-        const struct ip_address *address = &connection->addresses.items[connection->next_address++];
-
-        if (!is_allowed(connection, address))
-            continue;
-        ip_address_format(address, connection->record.address);
-        int r = begin_connect(connection, address);
-        if (r == 0) {
-            set_deadline(connection, share_of_time(connection, connection->active));
-            return;
-        }
-        if (r > 0) {
-            start_relaying(connection);
-            return;
-        }
-        connection->connect_error = r;
-        close_side(&connection->remote);
-    }
-    if (connection->connect_error < 0)
-        answer_failed(connection, connection->connect_error);
-    else
-        answer_refused(connection, &connection->refusal);
-}
-
-static void start_connecting(struct connection *connection)
-{
-    connection->phase = PHASE_CONNECTING;
-    /* Until there is something to relay: the time when all of it is over. */
-    connection->active = now(connection) + CONNECT_USEC;
-    connect_next(connection);
-}
-
-static void connect_ready(struct connection *connection)
-{
-    int error = 0;
-    socklen_t size = sizeof(error);
-
-    if (getsockopt(connection->remote.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-        error = errno;
-    if (error > 0)
-        connect_failed(connection, -error);
-    else
-        start_relaying(connection);
-}
-
-/* ---- name */
-
-static void on_resolved(void *data, int error, const struct addresses *addresses)
-{
-    struct connection *connection = data;
-
-    connection->lookup = NULL;
-    if (error < 0) {
-        answer_failed(connection, error);
-        return;
-    }
-    connection->addresses = *addresses;
-    start_connecting(connection);
-}
-
-static void start_resolving(struct connection *connection)
-{
-    struct resolver *resolver;
-
-    connection->phase = PHASE_RESOLVING;
-    if (connection->target.is_address) {
-        on_resolved(connection, 0,
-                    &(const struct addresses){ .items = { connection->target.address }, .n = 1 });
-        return;
-    }
-    set_deadline(connection, now(connection) + RESOLVE_USEC);
-    if (session_resolver(connection->session, &resolver) < 0 ||
-        resolve(resolver, connection->target.host, on_resolved, connection, &connection->lookup) <
-            0)
-        answer_failed(connection, -ENOMEM);
-}
-
-static void judge(struct connection *connection)
-{
-    const struct egress_start *policy = &connection->session->policy;
-    const struct request *request = connection->request;
-    struct refusal refusal;
-
-    wait_for(&connection->client, false, false);
-    if (connection->excess) {
-        refusal_by_limit("Connections", policy->connections, &refusal);
-        answer_excess(connection, &refusal);
-    } else if (connection->session->bytes_left == 0) {
-        refusal_by_limit("Bytes", policy->bytes, &refusal);
-        answer_refused(connection, &refusal);
-    } else if (!verdict_on_name(policy, request->host, request->host_size, request->port,
-                                &connection->target, &refusal)) {
-        answer_refused(connection, &refusal);
-    } else {
-        strcpy(connection->record.name, connection->target.host);
-        start_resolving(connection);
-    }
+    connection->active = connection_now(connection);
+    connection_set_deadline(connection, connection->active + connection->session->policy.idle_usec);
+    go_on_relaying(connection, true, true);
 }
 
 /* ---- events */
+
+/* Of the socket at the one end of a relay: both for what is wrong with it. */
+static bool may_read(uint32_t events)
+{
+    return events & (EPOLLIN | EPOLLERR | EPOLLHUP);
+}
+
+static bool may_write(uint32_t events)
+{
+    return events & (EPOLLOUT | EPOLLERR | EPOLLHUP);
+}
 
 static void read_request(struct connection *connection)
 {
@@ -491,7 +345,7 @@ static void read_request(struct connection *connection)
     connection->n_input += (size_t)n;
     switch (request_read(connection)) {
     case REQUEST_COMPLETE:
-        judge(connection);
+        connect_begin(connection);
         return;
     case REQUEST_DROPPED:
         connection_end(connection);
@@ -512,18 +366,18 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *dat
     else if (connection->phase == PHASE_ANSWERING)
         go_on_answering(connection);
     else
-        go_on_relaying(connection);
+        go_on_relaying(connection, may_read(events), may_write(events));
     return 0;
 }
 
-static int on_remote(sd_event_source *source, int fd, uint32_t events, void *data)
+int connection_on_remote(sd_event_source *source, int fd, uint32_t events, void *data)
 {
     struct connection *connection = data;
 
     if (connection->phase == PHASE_CONNECTING)
         connect_ready(connection);
     else
-        go_on_relaying(connection);
+        go_on_relaying(connection, may_write(events), may_read(events));
     return 0;
 }
 
@@ -531,8 +385,8 @@ static void end_idle(struct connection *connection)
 {
     uint64_t end = connection->active + connection->session->policy.idle_usec;
 
-    if (now(connection) < end)
-        set_deadline(connection, end);
+    if (connection_now(connection) < end)
+        connection_set_deadline(connection, end);
     else
         end_by_limit(connection, "IdleTimeout",
                      connection->session->policy.idle_usec / USEC_PER_SEC, "s");

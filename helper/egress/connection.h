@@ -1,6 +1,9 @@
 /* One connection of a program in the sandbox, from its request to the last byte. Its parts:
- * request.c reads what is wanted, connection.c resolves, judges, connects and relays, answer.c says
- * why something did not come about. Called by the session. */
+ * request.c reads what is wanted, connect.c judges, resolves and connects, answer.c says why
+ * something did not come about, connection.c keeps them together and relays. Called by the session.
+ *
+ * Every function may end the connection, unless it says otherwise: what follows a call must not
+ * touch it. */
 #pragma once
 
 #include "http-head.h"
@@ -85,7 +88,26 @@ void answer_excess(struct connection *connection, const struct refusal *refusal)
 /* @error: a negative errno; -ENOENT for a name that there is not. */
 void answer_failed(struct connection *connection, int error);
 
-/* ---- connection.c, for the answers */
+/* ---- connect.c */
 
+/* Judges the request, which is complete, and does what it takes to connect. */
+void connect_begin(struct connection *connection);
+/* The address that is being connected to has answered, or will not. */
+void connect_ready(struct connection *connection);
+void connect_failed(struct connection *connection, int error);
+
+/* ---- connection.c, for the others */
+
+uint64_t connection_now(const struct connection *connection);
+/* When the phase is over at the latest, of CLOCK_MONOTONIC. */
+void connection_set_deadline(struct connection *connection, uint64_t usec);
 /* Sends @size bytes and closes as soon as the client has read them. */
 void connection_answer(struct connection *connection, const char *data, size_t size);
+/* .remote is connected, to the last address that was tried. */
+void connection_start_relaying(struct connection *connection);
+/* The handler of .remote's events. */
+int connection_on_remote(sd_event_source *source, int fd, uint32_t events, void *data);
+
+/* What is not waited for is not asked about: the kernel would tell of a hangup for ever. */
+void side_wait(struct side *side, bool input, bool output);
+void side_close(struct side *side);

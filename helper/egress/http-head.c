@@ -14,7 +14,7 @@
 
 ssize_t http_head_size(const char *data, size_t size, size_t seen)
 {
-    const char *at = data + (seen > 3 ? seen - 3 : 0), *end = data + size;
+    const char *at = data + seen, *end = data + size;
 
     while ((at = memchr(at, '\n', (size_t)(end - at)))) {
         if (at == data || at[-1] != '\r')
@@ -196,7 +196,7 @@ static const char *take_url(struct span url, struct http_request *ret)
     if (!span_begins(url, "http://"))
         return "neither CONNECT nor a URL that begins with http://";
     url = skip(url, strlen("http://"));
-    while (n < url.size && !is_one_of(url.data[n], "/?#\\"))
+    while (n < url.size && !is_one_of(url.data[n], "/?#"))
         n++;
     ret->path = skip(url, n);
     if (ret->path.size > 0 && !is_one_of(ret->path.data[0], "/?"))

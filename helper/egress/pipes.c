@@ -16,29 +16,34 @@ int pipes_take(struct pipes *pipes, struct pipe_ends *ret)
     }
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
-    /* A smaller one will do. */
-    (void)fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
-    *ret = (struct pipe_ends){ ends[0], ends[1] };
+    bool large = pipes->n_large < PIPES_LARGE_MAX;
+    /* Another size will do. */
+    (void)fcntl(ends[1], F_SETPIPE_SZ, large ? PIPE_SIZE : PIPE_SIZE_SMALL);
+    pipes->n_large += large;
+    *ret = (struct pipe_ends){ ends[0], ends[1], large };
     return 0;
 }
 
-void pipe_close(struct pipe_ends *pipe)
+void pipes_drop(struct pipes *pipes, struct pipe_ends *pipe)
 {
-    pipe->out = close_fd(pipe->out);
-    pipe->in = close_fd(pipe->in);
+    close_fd(pipe->out);
+    close_fd(pipe->in);
+    pipes->n_large -= pipe->large;
+    *pipe = PIPE_NONE;
 }
 
 void pipes_give(struct pipes *pipes, struct pipe_ends *pipe)
 {
-    if (pipe->in >= 0 && pipes->n_free < PIPES_FREE_MAX)
-        pipes->free[pipes->n_free++] = *pipe;
-    else
-        pipe_close(pipe);
+    if (!pipe->large) {
+        pipes_drop(pipes, pipe);
+        return;
+    }
+    pipes->free[pipes->n_free++] = *pipe;
     *pipe = PIPE_NONE;
 }
 
 void pipes_release(struct pipes *pipes)
 {
     while (pipes->n_free > 0)
-        pipe_close(&pipes->free[--pipes->n_free]);
+        pipes_drop(pipes, &pipes->free[--pipes->n_free]);
 }

@@ -173,15 +173,12 @@ static size_t array_length(json_object *array)
     return array ? json_object_array_length(array) : 0;
 }
 
-/* The text of an element, borrowed; NULL if it is none, or has a NUL inside. */
+/* The text of an element, borrowed; NULL if it is none. */
 static const char *element_text(json_object *array, size_t i)
 {
     json_object *element = json_object_array_get_idx(array, i);
 
-    if (!json_object_is_type(element, json_type_string))
-        return NULL;
-    const char *text = json_object_get_string(element);
-    return strlen(text) == (size_t)json_object_get_string_len(element) ? text : NULL;
+    return json_object_is_type(element, json_type_string) ? json_object_get_string(element) : NULL;
 }
 
 /* -EINVAL of the lists is -EBADMSG here. */

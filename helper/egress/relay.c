@@ -13,11 +13,11 @@
 /* Rounds of one call. */
 #define ROUNDS 8
 
-void relay_release(struct relay *relay)
+void relay_release(struct relay *relay, struct pipes *pipes)
 {
     free(relay->head);
     free(relay->buffer);
-    pipe_close(&relay->pipe);
+    pipes_drop(pipes, &relay->pipe);
     *relay = RELAY_NULL;
 }
 

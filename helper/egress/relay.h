@@ -36,7 +36,7 @@ struct relay {
 #define RELAY_NULL \
     ((struct relay){ .from = -1, .to = -1, .source = RELAY_NOTHING, .pipe = PIPE_NONE })
 
-void relay_release(struct relay *relay);
+void relay_release(struct relay *relay, struct pipes *pipes);
 
 /* Puts bytes of ours in front. Returns 0 or -ENOMEM. */
 int relay_put(struct relay *relay, const char *data, size_t size);

@@ -92,6 +92,7 @@ static bool is_listener(int fd)
 static void end_connections(struct session *session)
 {
     session->listener_source = sd_event_source_disable_unref(session->listener_source);
+    session->listener = close_fd(session->listener);
     while (session->connections)
         connection_end(session->connections);
 }
@@ -167,10 +168,18 @@ static int take_start(struct session *session)
     return 1;
 }
 
+/* Room for all records, while the broker is busy with something else; as much as may be had. */
+static void make_room_for_records(int sock)
+{
+    (void)setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &(const int){ EGRESS_RECORDS_MAX * 4096 },
+                     sizeof(int));
+}
+
 static int begin(struct session *session)
 {
     static const struct egress_message ready = { .type = EGRESS_READY };
 
+    make_room_for_records(session->sock);
     int r = set_nonblocking(session->sock);
     r = r < 0 ? r : set_nonblocking(session->listener);
     r = r < 0 ? r : sd_event_default(&session->event);
@@ -199,7 +208,6 @@ int session_serve(int sock)
         sd_event_unref(session.event);
         struct egress_message message = { .type = EGRESS_START, .start = session.policy };
         egress_message_release(&message);
-        close_fd(session.listener);
     }
     close_fd(sock);
     return r;

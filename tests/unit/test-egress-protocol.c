@@ -181,14 +181,40 @@ static void lists_have_limits(void **state)
     assert_int_equal(parse_ports(EGRESS_PORTS_MAX + 1, &m), -EBADMSG);
 }
 
-static void a_list_of_hosts_that_does_not_fit_is_shortened(void **state)
+/* A finished with @n hosts. */
+static int parse_hosts(size_t n, struct egress_message *ret)
+{
+    static char text[64 * 1024];
+    size_t used = (size_t)sprintf(text, "{\"type\":\"finished\"," HEAD "," TALLY ",\"hosts\":[");
+
+    for (size_t i = 0; i < n; i++)
+        used += (size_t)sprintf(text + used,
+                                "%s{\"name\":\"a\",\"port\":1,\"connections\":2,"
+                                "\"bytesSent\":3,\"bytesReceived\":4}",
+                                i > 0 ? "," : "");
+    strcpy(text + used, "]}");
+    return parse(text, ret);
+}
+
+static void lists_of_hosts_have_limits(void **state)
+{
+    struct egress_message m;
+
+    assert_int_equal(parse_hosts(EGRESS_HOSTS_MAX, &m), 0);
+    assert_int_equal(m.finished.n_hosts, EGRESS_HOSTS_MAX);
+    egress_message_release(&m);
+    assert_int_equal(parse_hosts(EGRESS_HOSTS_MAX + 1, &m), -EBADMSG);
+}
+
+/* With so many of each. */
+static void check_shortened(size_t n_hosts, size_t n_refused)
 {
     static struct egress_host hosts[EGRESS_HOSTS_MAX];
     struct egress_message m = { .type = EGRESS_FINISHED,
                                 .finished = { .hosts = hosts,
-                                              .n_hosts = EGRESS_HOSTS_MAX,
+                                              .n_hosts = n_hosts,
                                               .refused_hosts = hosts,
-                                              .n_refused_hosts = EGRESS_HOSTS_MAX } };
+                                              .n_refused_hosts = n_refused } };
     struct egress_message back;
     _cleanup_free_ char *text = NULL;
     size_t size;
@@ -200,9 +226,17 @@ static void a_list_of_hosts_that_does_not_fit_is_shortened(void **state)
     assert_int_equal(egress_message_format(&m, &text, &size), 0);
     assert_true(size <= EGRESS_PACKET_MAX);
     assert_int_equal(parse(text, &back), 0);
-    assert_true(back.finished.n_hosts > 0 && back.finished.n_hosts < EGRESS_HOSTS_MAX);
+    assert_true(back.finished.n_hosts + back.finished.n_refused_hosts > 0);
+    assert_true(back.finished.n_hosts + back.finished.n_refused_hosts < n_hosts + n_refused);
     assert_true(back.finished.more_hosts);
     egress_message_release(&back);
+}
+
+static void a_list_of_hosts_that_does_not_fit_is_shortened(void **state)
+{
+    check_shortened(EGRESS_HOSTS_MAX, EGRESS_HOSTS_MAX);
+    check_shortened(EGRESS_HOSTS_MAX, 0);
+    check_shortened(0, EGRESS_HOSTS_MAX);
 }
 
 static void a_start_that_does_not_fit_is_told(void **state)
@@ -254,6 +288,7 @@ int main(void)
         cmocka_unit_test(fields_arrive_where_they_belong),
         cmocka_unit_test(what_is_no_message_is_refused),
         cmocka_unit_test(lists_have_limits),
+        cmocka_unit_test(lists_of_hosts_have_limits),
         cmocka_unit_test(a_list_of_hosts_that_does_not_fit_is_shortened),
         cmocka_unit_test(a_start_that_does_not_fit_is_told),
         cmocka_unit_test(messages_travel_with_their_descriptors),
