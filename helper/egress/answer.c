@@ -100,6 +100,8 @@ static const struct {
     { ENOENT, 502, SOCKS_HOST_UNREACHABLE, "there is no such name" },
     { EHOSTUNREACH, 502, SOCKS_HOST_UNREACHABLE, "it cannot be reached" },
     { ENETUNREACH, 502, SOCKS_HOST_UNREACHABLE, "it cannot be reached" },
+    /* No address of ours to go there from: IPv6, usually. */
+    { EADDRNOTAVAIL, 502, SOCKS_HOST_UNREACHABLE, "it cannot be reached" },
     { EREMOTEIO, 502, SOCKS_HOST_UNREACHABLE, "no name server could tell its address" },
     { ECONNREFUSED, 502, SOCKS_CONNECTION_REFUSED, "it refused the connection" },
     { ETIMEDOUT, 504, SOCKS_TTL_EXPIRED, "it did not answer in time" },

@@ -135,7 +135,7 @@ static void what_is_no_message_is_refused(void **state)
           -EBADMSG },
         { START ",\"granted\":\"*\"}", -EBADMSG },
         { START ",\"granted\":[\"a..b\"]}", -EBADMSG },
-        { START ",\"allowedNames\":[7]}", -EBADMSG },
+        { START ",\"allowedNames\":[true]}", -EBADMSG },
         { START ",\"deniedNames\":[\"a.example\",\"a\\u0000b\"]}", -EBADMSG },
         { START ",\"ports\":[0]}", -EBADMSG },
         { START ",\"ports\":[65536]}", -EBADMSG },
