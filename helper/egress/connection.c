@@ -13,6 +13,9 @@
 /* For an answer to be read. */
 #define ANSWER_USEC (2 * USEC_PER_SEC)
 #define SCRAP_SIZE (16 * 1024)
+/* What the kernel keeps for a program that does not read. Loopback needs no more, and it would grow
+ * to ten times that. */
+#define CLIENT_BUFFER (256 * 1024)
 /* Timers need not be exact, so that many fire at once. */
 #define ACCURACY_USEC (USEC_PER_SEC / 10)
 
@@ -122,6 +125,7 @@ void connection_begin(struct session *session, int client, bool excess)
         return;
     }
     set_nodelay(client);
+    (void)setsockopt(client, SOL_SOCKET, SO_SNDBUF, &(const int){ CLIENT_BUFFER }, sizeof(int));
     connection->next = session->connections;
     connection->place = &session->connections;
     if (connection->next)
