@@ -60,6 +60,8 @@ struct engine_start {
     uint64_t workspace_bytes;
     uint64_t scratch_bytes; /* each of /tmp and /dev/shm */
     uint64_t lifetime_usec; /* hard end of the sandbox, whatever the broker does */
+    /* The engine itself is to open a way out, as no local engine can: their sandboxes have none but
+     * the one that the broker makes through the launcher (LISTEN). */
     bool network;
 };
 

@@ -35,6 +35,8 @@ static union {
 } packet;
 
 static bool is_init;
+/* Something untrusted ran, or tried to. */
+static bool went;
 /* A container's engine reaches only PID 1 with a signal, systemd reaches every process. */
 static bool forwards;
 
@@ -164,6 +166,20 @@ static int handle_put(int workspace, size_t size, int fds[PACKET_FDS_MAX], size_
     return packet_send(CONTROL_FD, &done, sizeof(done), NULL, 0);
 }
 
+/* ---- listen */
+
+static int handle_listen(size_t size, size_t n_fds)
+{
+    struct launch_listening listening = { .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_LISTENING } };
+
+    if (size != sizeof(packet.header) || n_fds != 0 || went)
+        return -EBADMSG;
+    _cleanup_close_ int sock = listen_on_loopback();
+    if (sock < 0)
+        listening.error = -sock;
+    return packet_send(CONTROL_FD, &listening, sizeof(listening), &sock, sock < 0 ? 0 : 1);
+}
+
 /* ---- go */
 
 /* Makes the kernel take the program and not the launcher when memory runs out. The file belongs to
@@ -268,6 +284,7 @@ static int handle_go(size_t size, int fds[PACKET_FDS_MAX], size_t n_fds, pid_t *
 
     if (n_fds != 3 || launch_parse_go(packet.bytes, size, &program) < 0)
         return -EBADMSG;
+    went = true;
     pid_t pid = start(&program, fds, &error);
     if (pid < 0)
         return pid;
@@ -338,6 +355,8 @@ static int handle_packet(int workspace, pid_t *program)
         return 0;
     if (packet.header.type == LAUNCH_PUT && *program == 0)
         r = handle_put(workspace, (size_t)size, fds, n_fds);
+    else if (packet.header.type == LAUNCH_LISTEN)
+        r = handle_listen((size_t)size, n_fds);
     else if (packet.header.type == LAUNCH_GO && *program == 0)
         r = handle_go((size_t)size, fds, n_fds, program);
     packet_close_fds(fds);

@@ -1,6 +1,7 @@
 /* The parts of sbxctl-launch: main.c starts launch.c, which is the process, parse.c understands
- * packets, put.c makes input files, nodes.c looks for devices, seccomp.c installs the filter,
- * space.c measures what was left. Included by these and their tests only. */
+ * packets, put.c makes input files, listen.c a listening socket, nodes.c looks for devices,
+ * seccomp.c installs the filter, space.c measures what was left. Included by these and their tests
+ * only. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,6 +32,9 @@ int launch_parse_put(const char *packet, size_t size, const char **ret_name);
  * is shorter, -ENOSPC, ...; no file is left then. */
 int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t size,
              struct launch_put_done *done);
+
+/* Returns a socket that listens on LAUNCH_LISTEN_PORT of 127.0.0.1, or a negative errno. */
+int listen_on_loopback(void);
 
 /* Installs the filters of seccomp-gen.c for this process and all it will start. Needs no_new_privs.
  * Returns 0 or a negative errno. */

@@ -5,6 +5,8 @@
  *
  *   launcher → READY   once, with the workspace's directory fd
  *   broker   → PUT     name as string, fd to copy from;        launcher → PUT_DONE
+ *   broker   → LISTEN  before the first GO;                    launcher → LISTENING
+ *                      with a socket that listens on the sandbox's loopback
  *   broker   → GO      argv and environment as strings, fds stdin, stdout, stderr;
  *                                                              launcher → EXITED
  *   broker   → BYE     the launcher ends everything and exits
@@ -26,6 +28,8 @@
 /* Strings of one GO at most. */
 #define LAUNCH_ARGV_MAX 512
 #define LAUNCH_ENV_MAX 256
+/* Where the socket of LISTENING listens: on 127.0.0.1 of the sandbox's own network namespace. */
+#define LAUNCH_LISTEN_PORT 3128
 /* Bytes of a put's name at most: a plain path, as common/file.h has it. */
 #define LAUNCH_NAME_MAX 1024
 
@@ -36,6 +40,8 @@ enum launch_type {
     LAUNCH_GO,
     LAUNCH_EXITED,
     LAUNCH_BYE,
+    LAUNCH_LISTEN,
+    LAUNCH_LISTENING,
 };
 
 struct launch_header {
@@ -71,6 +77,14 @@ struct launch_put_done {
     uint64_t size;
     int64_t ctime_sec, ctime_nsec;
     int64_t mtime_sec, mtime_nsec;
+};
+
+/* The answer to a LISTEN, which is a header alone. Carries the listening socket unless there is an
+ * error; the launcher keeps no copy of it. */
+struct launch_listening {
+    struct launch_header header;
+    int32_t error; /* 0, or the positive errno of what failed */
+    uint32_t reserved;
 };
 
 /* Followed by @n_argv + @n_env NUL-terminated strings and the working directory as the last one.

@@ -14,7 +14,7 @@ import threading
 import time
 
 VERSION = 1
-READY, PUT, PUT_DONE, GO, EXITED, BYE = range(1, 7)
+READY, PUT, PUT_DONE, GO, EXITED, BYE, LISTEN, LISTENING = range(1, 9)
 CODE, SIGNAL, EXEC = 1, 2, 3
 PUT_DONE_LAYOUT = "=iIQQqqqq"
 EXITED_LAYOUT = "=IiQIIQII"
@@ -108,6 +108,13 @@ class Launcher:
             os.close(source)
         fields, _ = self.receive(PUT_DONE, PUT_DONE_LAYOUT)
         return PutDone(fields[0], *fields[2:])
+
+    def listen(self):
+        """A socket that listens on the sandbox's loopback."""
+        self.send(LISTEN)
+        (error, _), fds = self.receive(LISTENING, "=iI")
+        assert error == 0, os.strerror(error)
+        return socket.socket(fileno=fds[0])
 
     def go(self, argv, env=None, directory="/workspace"):
         """Starts a program and returns what to wait with: the far ends of its stdin, stdout, stderr."""

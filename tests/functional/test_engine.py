@@ -4,6 +4,7 @@ The engine and the launcher are driven directly (engine_client.py), in the place
 test runs a piece of Python as the user sbxctl in the machine, which answers with JSON.
 """
 
+import errno
 import json
 import textwrap
 
@@ -257,6 +258,42 @@ def test_network_is_loopback_and_up(engine):
     assert names == ["lo"]
     assert echoed == "hello"
     assert outside == "Network is unreachable"
+
+
+def test_the_launcher_listens_where_programs_find_it_and_nobody_else_does(engine):
+    heard, said, elsewhere = engine.broker(
+        """
+        PROGRAM = (
+            'import socket\\n'
+            'client = socket.create_connection(("127.0.0.1", 3128))\\n'
+            'client.sendall(b"hello")\\n'
+            'print(client.recv(5).decode())\\n'
+            'second = socket.socket()\\n'
+            'second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\\n'
+            'second.bind(("127.0.0.1", 3128))\\n'
+        )
+        heard = []
+
+        def serve(listener):
+            client, _ = listener.accept()
+            heard.append(client.recv(5).decode())
+            client.sendall(b"well")
+            client.close()
+
+        with Sandbox() as sandbox:
+            listener = sandbox.listen()
+            elsewhere = socket.socket().connect_ex(("127.0.0.1", 3128))
+            server = threading.Thread(target=serve, args=[listener])
+            server.start()
+            output = sandbox.python(PROGRAM)
+            server.join()
+            answer([heard, (output.stdout + output.stderr).decode().splitlines(), elsewhere])
+        """
+    )
+    assert heard == ["hello"]
+    assert said[0] == "well"
+    assert said[-1].endswith("Address already in use")
+    assert elsewhere == errno.ECONNREFUSED
 
 
 def test_files_of_the_host_are_not_there(engine):

@@ -7,9 +7,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
@@ -446,6 +450,86 @@ static void signals_for_the_program_do_not_end_the_launcher(void **state)
     assert_shell(b, "echo still here", "still here\n");
 }
 
+/* ---- listen */
+
+/* A network of this process's own, as a sandbox has it. */
+static int start_launcher_without_network(void **state)
+{
+    struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+    int sock;
+
+    if (unshare(CLONE_NEWNET) < 0 || (sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) < 0)
+        return -1;
+    int r = ioctl(sock, SIOCSIFFLAGS, &loopback);
+    close(sock);
+    return r < 0 ? -1 : start_launcher(state);
+}
+
+static const struct launch_header listen_header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_LISTEN };
+
+static struct launch_listening ask_to_listen(struct bench *b, int *ret_sock)
+{
+    struct launch_listening listening;
+    int fds[PACKET_FDS_MAX];
+
+    assert_int_equal(packet_send(b->control, &listen_header, sizeof(listen_header), NULL, 0), 0);
+    receive(b, &listening, sizeof(listening), LAUNCH_LISTENING, fds);
+    *ret_sock = fds[0];
+    assert_int_equal(fds[1], -1);
+    return listening;
+}
+
+static void listen_brings_a_socket_that_programs_can_reach(void **state)
+{
+    struct sockaddr_in address;
+    socklen_t size = sizeof(address);
+    struct bench *b = *state;
+    char text[16] = "";
+    int sock, listens;
+
+    assert_int_equal(ask_to_listen(b, &sock).error, 0);
+    assert_int_equal(getsockname(sock, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(address.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    assert_int_equal(address.sin_port, htons(LAUNCH_LISTEN_PORT));
+    size = sizeof(listens);
+    assert_int_equal(getsockopt(sock, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size), 0);
+    assert_true(listens);
+
+    int out = go_shell(b, "exec bash -c 'echo hello >/dev/tcp/127.0.0.1/3128'");
+    int client = accept4(sock, NULL, NULL, SOCK_CLOEXEC);
+    assert_int_equal(recv(client, text, sizeof(text), MSG_WAITALL), 6);
+    assert_string_equal(text, "hello\n");
+    assert_output(out, "");
+    close(client);
+    close(sock);
+}
+
+static void launcher_keeps_no_listening_socket(void **state)
+{
+    struct bench *b = *state;
+    int sock, second;
+
+    assert_int_equal(ask_to_listen(b, &sock).error, 0);
+    assert_int_equal(ask_to_listen(b, &second).error, EADDRINUSE);
+    assert_int_equal(second, -1);
+    close(sock);
+    assert_shell(b,
+                 "bash -c 'echo hello >/dev/tcp/127.0.0.1/3128' 2>/dev/null || echo 'nobody there'",
+                 "nobody there\n");
+}
+
+static void listen_after_a_go_is_fatal(void **state)
+{
+    struct bench *b = *state;
+
+    assert_shell(b, "echo done", "done\n");
+    assert_int_equal(packet_send(b->control, &listen_header, sizeof(listen_header), NULL, 0), 0);
+    assert_int_not_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+}
+
+/* ---- packets that are none */
+
 static void assert_fatal(const void *packet, size_t size, size_t n_fds)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), fds[] = { null, null, null, null };
@@ -500,6 +584,7 @@ static void malformed_packets_are_fatal(void **state)
 {
     const struct launch_header unknown = { LAUNCH_PROTOCOL_VERSION, 99 };
     const struct launch_header newer = { LAUNCH_PROTOCOL_VERSION + 1, LAUNCH_BYE };
+    const struct launch_listening long_listen = { .header = listen_header };
     union put_packet packet = good_put();
 
     assert_fatal("x", 1, 0);
@@ -518,6 +603,9 @@ static void malformed_packets_are_fatal(void **state)
     packet = good_put();
     packet.put.mode = 04755;
     assert_fatal(&packet, PUT_PACKET_SIZE, 1);
+    /* a listen with something more */
+    assert_fatal(&long_listen, sizeof(long_listen), 0);
+    assert_fatal(&long_listen.header, sizeof(long_listen.header), 1);
 }
 
 static void second_go_while_the_program_runs_is_fatal(void **state)
@@ -585,6 +673,8 @@ static void go_must_be_what_it_says(void **state)
 }
 
 #define WITH_LAUNCHER(test) cmocka_unit_test_setup_teardown(test, start_launcher, stop_launcher)
+#define WITHOUT_NETWORK(test) \
+    cmocka_unit_test_setup_teardown(test, start_launcher_without_network, stop_launcher)
 
 static void device_nodes_are_found_wherever_they_lie(void **state)
 {
@@ -644,12 +734,16 @@ int main(void)
         WITH_LAUNCHER(end_of_file_ends_launcher_and_program),
         WITH_LAUNCHER(bye_ends_it_too),
         WITH_LAUNCHER(signals_for_the_program_do_not_end_the_launcher),
+        WITH_LAUNCHER(listen_after_a_go_is_fatal),
         WITH_LAUNCHER(second_go_while_the_program_runs_is_fatal),
         WITH_LAUNCHER(control_socket_may_be_a_path),
         WITH_LAUNCHER(well_formed_packets_are_not_fatal),
         cmocka_unit_test(device_nodes_are_found_wherever_they_lie),
         cmocka_unit_test(malformed_packets_are_fatal),
         cmocka_unit_test(go_must_be_what_it_says),
+        /* The last ones: they leave this process without a network. */
+        WITHOUT_NETWORK(listen_brings_a_socket_that_programs_can_reach),
+        WITHOUT_NETWORK(launcher_keeps_no_listening_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
