@@ -1,5 +1,6 @@
 /* Admission, limits and command line of a run, see policy.h. */
 #include "broker/policy.h"
+#include "broker/policy-environment.h"
 #include "broker/policy-image.h"
 #include "common/escape.h"
 #include "common/quantity.h"
@@ -292,77 +293,6 @@ static int make_argv(const struct request *request, struct plan *plan)
     return 0;
 }
 
-/* An environment that scripts expect; the caller's variables replace ours of the same name. */
-static int make_environment(const struct request *request, struct plan *plan)
-{
-    static const char *const fixed[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin",
-        "HOME=/workspace",
-        "USER=sandbox",
-        "LOGNAME=sandbox",
-        "SHELL=/bin/sh",
-        "TMPDIR=/tmp",
-        "LANG=C.UTF-8",
-        "TZ=UTC",
-        "TERM=dumb",
-        "PYTHONUNBUFFERED=1",
-        "PYTHONDONTWRITEBYTECODE=1",
-        "MPLBACKEND=Agg",
-        "MPLCONFIGDIR=/tmp/matplotlib",
-        "XDG_CACHE_HOME=/tmp/cache",
-        /* There is no network: do not wait for one. */
-        "PIP_RETRIES=0",
-        "PIP_DISABLE_PIP_VERSION_CHECK=1",
-        "PIP_NO_INPUT=1",
-        /* Debian's pip would speak of its system, which is read-only here, and not of the network.
-         */
-        "PIP_BREAK_SYSTEM_PACKAGES=1",
-    };
-    /* Libraries that would start a thread for each CPU of the machine. */
-    static const char *const threads[] = { "OMP_NUM_THREADS",       "OPENBLAS_NUM_THREADS",
-                                           "MKL_NUM_THREADS",       "NUMEXPR_NUM_THREADS",
-                                           "RAYON_NUM_THREADS",     "GOMAXPROCS",
-                                           "PYTHON_CPU_COUNT",      "LOKY_MAX_CPU_COUNT",
-                                           "VECLIB_MAXIMUM_THREADS" };
-    unsigned long cpus = (unsigned long)((plan->limits.cpu_percent + 99) / 100);
-    /* Node sizes its heap by the machine's memory, since it sees no control group. */
-    unsigned long node_heap = (unsigned long)(plan->limits.memory_bytes / 4 * 3 >> 20);
-    size_t n = 0;
-
-    plan->environment =
-        calloc(ELEMENTS(fixed) + ELEMENTS(threads) + request->n_environment + 2, sizeof(char *));
-    if (!plan->environment)
-        return -ENOMEM;
-    for (size_t i = 0; i < ELEMENTS(fixed); i++)
-        if (!(plan->environment[n++] = strdup(fixed[i])))
-            return -ENOMEM;
-    for (size_t i = 0; i < ELEMENTS(threads); i++, n++)
-        if (asprintf(&plan->environment[n], "%s=%lu", threads[i], cpus) < 0) {
-            plan->environment[n] = NULL;
-            return -ENOMEM;
-        }
-    if (asprintf(&plan->environment[n], "NODE_OPTIONS=--max-old-space-size=%lu", node_heap) < 0) {
-        plan->environment[n] = NULL;
-        return -ENOMEM;
-    }
-    n++;
-    for (size_t i = 0; i < request->n_environment; i++) {
-        const char *entry = request->environment[i];
-        size_t name = strcspn(entry, "=") + 1, at = 0;
-        char *copy = strdup(entry);
-
-        if (!copy)
-            return -ENOMEM;
-        while (at < n && strncmp(plan->environment[at], entry, name) != 0)
-            at++;
-        free(plan->environment[at]);
-        plan->environment[at] = copy;
-        n = at == n ? n + 1 : n;
-    }
-    plan->n_environment = n;
-    return 0;
-}
-
 static int check_strings(const struct plan *plan, struct refusal *refusal)
 {
     size_t total = sizeof(WORKSPACE);
@@ -400,7 +330,7 @@ static int apply(const struct config *config, const struct request *request, str
     if (r >= 0)
         r = make_argv(request, plan);
     if (r >= 0)
-        r = make_environment(request, plan);
+        r = policy_environment(request, plan);
     if (r >= 0)
         r = check_strings(plan, refusal);
     return r;

@@ -1,0 +1,115 @@
+/* What scripts expect to be set, see policy-environment.h. */
+#include "broker/policy-environment.h"
+#include "common/cleanup.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const always[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/workspace",
+    "USER=sandbox",
+    "LOGNAME=sandbox",
+    "SHELL=/bin/sh",
+    "TMPDIR=/tmp",
+    "LANG=C.UTF-8",
+    "TZ=UTC",
+    "TERM=dumb",
+    "PYTHONUNBUFFERED=1",
+    "PYTHONDONTWRITEBYTECODE=1",
+    "MPLBACKEND=Agg",
+    "MPLCONFIGDIR=/tmp/matplotlib",
+    "XDG_CACHE_HOME=/tmp/cache",
+    "PIP_DISABLE_PIP_VERSION_CHECK=1",
+    "PIP_NO_INPUT=1",
+    /* Debian's pip would speak of its system, which is read-only here, and not of the network. */
+    "PIP_BREAK_SYSTEM_PACKAGES=1",
+};
+
+static const char *const without_network[] = {
+    /* Do not wait for one. */
+    "PIP_RETRIES=0",
+};
+
+/* Libraries that would start a thread for each CPU of the machine. */
+static const char *const threads[] = { "OMP_NUM_THREADS",       "OPENBLAS_NUM_THREADS",
+                                       "MKL_NUM_THREADS",       "NUMEXPR_NUM_THREADS",
+                                       "RAYON_NUM_THREADS",     "GOMAXPROCS",
+                                       "PYTHON_CPU_COUNT",      "LOKY_MAX_CPU_COUNT",
+                                       "VECLIB_MAXIMUM_THREADS" };
+
+__attribute__((format(printf, 2, 3))) static int add(struct plan *plan, const char *format, ...)
+{
+    char **entry = &plan->environment[plan->n_environment];
+    va_list args;
+
+    va_start(args, format);
+    int n = vasprintf(entry, format, args);
+    va_end(args);
+    if (n < 0) {
+        *entry = NULL;
+        return -ENOMEM;
+    }
+    plan->n_environment++;
+    return 0;
+}
+
+static int add_list(struct plan *plan, const char *const *list, size_t n)
+{
+    int r = 0;
+
+    for (size_t i = 0; r >= 0 && i < n; i++)
+        r = add(plan, "%s", list[i]);
+    return r;
+}
+
+static int add_sizes(struct plan *plan)
+{
+    uint64_t cpus = (plan->limits.cpu_percent + 99) / 100;
+    int r = 0;
+
+    for (size_t i = 0; r >= 0 && i < ELEMENTS(threads); i++)
+        r = add(plan, "%s=%" PRIu64, threads[i], cpus);
+    /* Node sizes its heap by the machine's memory, since it sees no control group. */
+    return r < 0 ? r
+                 : add(plan, "NODE_OPTIONS=--max-old-space-size=%" PRIu64,
+                       plan->limits.memory_bytes / 4 * 3 >> 20);
+}
+
+/* A variable of the caller's replaces ours of the same name. */
+static int add_own(struct plan *plan, const char *entry)
+{
+    size_t name = strcspn(entry, "=") + 1;
+
+    for (size_t i = 0; i < plan->n_environment; i++)
+        if (strncmp(plan->environment[i], entry, name) == 0) {
+            char *copy = strdup(entry);
+            if (!copy)
+                return -ENOMEM;
+            free(plan->environment[i]);
+            plan->environment[i] = copy;
+            return 0;
+        }
+    return add(plan, "%s", entry);
+}
+
+int policy_environment(const struct request *request, struct plan *plan)
+{
+    int r;
+
+    plan->environment = calloc(ELEMENTS(always) + ELEMENTS(without_network) + ELEMENTS(threads) +
+                                   1 + request->n_environment + 1,
+                               sizeof(char *));
+    if (!plan->environment)
+        return -ENOMEM;
+    r = add_list(plan, always, ELEMENTS(always));
+    if (r >= 0 && !plan->limits.network)
+        r = add_list(plan, without_network, ELEMENTS(without_network));
+    if (r >= 0)
+        r = add_sizes(plan);
+    for (size_t i = 0; r >= 0 && i < request->n_environment; i++)
+        r = add_own(plan, request->environment[i]);
+    return r;
+}
