@@ -37,6 +37,8 @@ static const struct audit_text texts[] = {
     [AUDIT_SAVED] = { AUDIT_ID_SAVED, "The outputs of a run were given to its user." },
     [AUDIT_CLEANUP] = { AUDIT_ID_CLEANUP, "A sandbox or a kept run was removed." },
     [AUDIT_PULL] = { AUDIT_ID_PULL, "An image was asked for, to run code in later." },
+    [AUDIT_CONNECTION] = { AUDIT_ID_CONNECTION,
+                           "A sandbox connected to the network, or tried to." },
     [AUDIT_SWEEP] = { AUDIT_ID_SWEEP, "What an earlier process left behind was looked for." },
     [AUDIT_HELD_BACK] = { AUDIT_ID_HELD_BACK, "Records of requests that came to nothing were left "
                                               "out." },

@@ -23,6 +23,7 @@ enum audit_event {
     AUDIT_SWEEP,
     AUDIT_HELD_BACK, /* audit-quota.h */
     AUDIT_PULL,
+    AUDIT_CONNECTION,
 };
 
 struct audit; /* the connection to journald */

@@ -1,5 +1,6 @@
 /* The authorization table, see authorize.h. */
 #include "broker/authorize.h"
+#include "broker/policy-network.h"
 
 #include "common/escape.h"
 #include "common/quantity.h"
@@ -104,6 +105,20 @@ static void list_resources(struct list *list, const struct limits *limits,
                  format_usec(defaults->timeout_usec, b));
 }
 
+/* More than some names are not worth reading here; the dialog has all. */
+static void list_network(struct list *list, const struct plan *plan)
+{
+    char text[POLICY_HOSTS_TEXT];
+    const char *hosts = policy_hosts_text(plan, text);
+
+    if (plan->hosts.n == 0)
+        list_add(list, "network access");
+    else if (strlen(hosts) <= 160)
+        list_add(list, "network access to %s", hosts);
+    else
+        list_add(list, "network access to %zu hosts", plan->hosts.n);
+}
+
 void authorize_describe(unsigned approvals, const struct plan *plan, const struct limits *defaults,
                         char *buffer, size_t size)
 {
@@ -111,7 +126,7 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
     size_t used = 0;
 
     if (approvals & APPROVAL_NETWORK)
-        list_add(&list, "network access");
+        list_network(&list, plan);
     if (approvals & APPROVAL_RESOURCES)
         list_resources(&list, &plan->limits, defaults);
     if (approvals & APPROVAL_CLOUD)
@@ -138,6 +153,7 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
 struct details {
     struct polkit_detail list[DETAILS_MAX];
     char values[DETAILS_MAX][DETAIL_MAX + 1];
+    char hosts[POLICY_HOSTS_TEXT];
     size_t n;
 };
 
@@ -166,6 +182,13 @@ static int add_name(struct details *details, const char *key, const char *name)
             *p = '_';
     details_add(details, key, "%s", text);
     return 0;
+}
+
+/* Whole, whatever their length: an approval is for what was shown. */
+static void add_hosts(struct details *details, const struct plan *plan)
+{
+    details->list[details->n++] =
+        (struct polkit_detail){ "hosts", policy_hosts_text(plan, details->hosts) };
 }
 
 static void add_parts(struct details *details, unsigned approvals)
@@ -201,6 +224,7 @@ int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *ac
 
     add_parts(&details, approvals);
     details_add(&details, "network", "%s", limits->network ? "internet" : "none");
+    add_hosts(&details, plan);
     details_add(&details, "memory", "%" PRIu64, limits->memory_bytes);
     details_add(&details, "memory_text", "%s", format_bytes(limits->memory_bytes, text));
     details_add(&details, "cpus", "%g", (double)limits->cpu_percent / 100);

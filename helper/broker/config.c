@@ -24,7 +24,10 @@ enum key_type {
     KEY_WORD,
     KEY_WORDS,
     KEY_IMAGE,
-    KEY_IMAGES
+    KEY_IMAGES,
+    KEY_NAMES,
+    KEY_ADDRESSES,
+    KEY_PORTS,
 };
 
 static const struct key {
@@ -59,6 +62,14 @@ static const struct key {
     { "Helper", "ImageEngines", KEY_WORDS, AT(image_engines), 0, 0 },
     { "Images", "Default", KEY_IMAGE, AT(image), 0, 0 },
     { "Images", "Allowed", KEY_IMAGES, AT(images), 0, 0 },
+    { "Network", "AllowedNames", KEY_NAMES, AT(network.allowed_names), 0, 0 },
+    { "Network", "DeniedNames", KEY_NAMES, AT(network.denied_names), 0, 0 },
+    { "Network", "AllowedPorts", KEY_PORTS, AT(network.ports), 0, 0 },
+    { "Network", "AllowedAddresses", KEY_ADDRESSES, AT(network.allowed_addresses), 0, 0 },
+    { "Network", "DeniedAddresses", KEY_ADDRESSES, AT(network.denied_addresses), 0, 0 },
+    { "Network", "Connections", KEY_NUMBER, AT(network.connections), 1, EGRESS_CONNECTIONS_MAX },
+    { "Network", "Bytes", KEY_BYTES, AT(network.bytes), 4096, INT64_MAX },
+    { "Network", "IdleTimeout", KEY_USEC, AT(network.idle_usec), 1000000, 86400000000 },
     { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
     { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
     { "Helper", "AuditRefusals", KEY_NUMBER, AT(audit_refusals), 1, 1000000 },
@@ -96,6 +107,7 @@ static const struct config built_in = {
     .audit_required = true,
     .audit_arguments = true,
     .audit_refusals = 100,
+    .network = { .connections = 256, .bytes = UINT64_C(10) << 30, .idle_usec = 60000000 },
 };
 
 static void free_words(char **words)
@@ -113,6 +125,7 @@ void config_release(struct config *config)
     free_words(config->image_engines);
     free(config->image);
     free_words(config->images);
+    config_network_release(&config->network);
     for (size_t i = 0; i < config->n_languages; i++) {
         struct language *language = &config->languages[i];
         free(language->name);
@@ -233,6 +246,14 @@ static int apply_key(struct config *config, const struct key *key, const char *v
         return apply_image(target, value);
     case KEY_IMAGES:
         return apply_images(target, value);
+    case KEY_NAMES:
+        config->network.has_names |= target == &config->network.allowed_names;
+        return config_network_add_names(target, value);
+    case KEY_ADDRESSES:
+        return config_network_add_addresses(target, value);
+    case KEY_PORTS:
+        config->network.has_ports = true;
+        return config_network_add_ports(target, value);
     case KEY_BYTES:
         r = parse_bytes(value, &number);
         break;
@@ -336,7 +357,7 @@ static int list_dropins(const char *base, struct dropin *set, size_t *n, char **
     return 0;
 }
 
-static int check_whole(const struct config *config, const char *directory, char **ret_error)
+static int check_whole(struct config *config, const char *directory, char **ret_error)
 {
     const struct limits *d = &config->defaults, *c = &config->ceiling;
 
@@ -348,7 +369,10 @@ static int check_whole(const struct config *config, const char *directory, char 
         if (!config->languages[i].interpreter)
             return config_file_fail(ret_error, -EINVAL, directory,
                                     "a [Language …] section lacks Interpreter=");
-    return 0;
+    int r = config_network_complete(&config->network);
+    return r == -E2BIG ? config_file_fail(ret_error, r, directory,
+                                          "the lists of [Network] are too long together")
+                       : r;
 }
 
 static int load_all(struct config *config, const char *directory, const char *vendor_directory,

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stddef.h>
 
+#include "broker/config-network.h"
+
 #define CONFIG_LANGUAGES_MAX 32
 #define CONFIG_WORDS_MAX 16
 #define CONFIG_IMAGES_MAX 64
@@ -48,6 +50,7 @@ struct config {
     char *image_engines[CONFIG_WORDS_MAX + 1]; /* that run images */
     char *image;                               /* of languages that have none; may be NULL */
     char *images[CONFIG_IMAGES_MAX + 1];       /* allowed besides the languages'; see image.h */
+    struct config_network network;
     struct language languages[CONFIG_LANGUAGES_MAX];
     size_t n_languages;
 };

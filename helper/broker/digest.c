@@ -64,6 +64,15 @@ static bool add_list(EVP_MD_CTX *context, const char *name, char **list)
     return ok;
 }
 
+static bool add_hosts(EVP_MD_CTX *context, const struct host_list *hosts)
+{
+    bool ok = add_number(context, "hosts", hosts->n);
+
+    for (size_t i = 0; ok && i < hosts->n; i++)
+        ok = add(context, hosts->items[i]);
+    return ok;
+}
+
 static int digest_whole(EVP_MD_CTX *context, struct request *request, const struct plan *plan)
 {
     const struct limits *limits = &plan->limits;
@@ -71,7 +80,7 @@ static int digest_whole(EVP_MD_CTX *context, struct request *request, const stru
               add(context, request->script_sha256) && add_list(context, "argv", plan->argv) &&
               add_list(context, "environment", plan->environment) && add(context, plan->engine) &&
               add(context, plan->image ? plan->image : "") &&
-              add_number(context, "network", limits->network) &&
+              add_number(context, "network", limits->network) && add_hosts(context, &plan->hosts) &&
               add_number(context, "memory", limits->memory_bytes) &&
               add_number(context, "cpu", limits->cpu_percent) &&
               add_number(context, "timeout", limits->timeout_usec) &&

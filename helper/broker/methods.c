@@ -2,6 +2,7 @@
 #include "broker/methods.h"
 #include "broker/authorize.h"
 #include "broker/digest.h"
+#include "broker/egress.h"
 #include "broker/engines-reply.h"
 #include "broker/engines.h"
 #include "broker/plan-reply.h"
@@ -93,6 +94,19 @@ static int admit_engine(const struct plan *plan, struct refusal *refusal)
     return -EPERM;
 }
 
+static int admit_network(const struct plan *plan, struct refusal *refusal)
+{
+    if (!plan->egress || egress_exists())
+        return 0;
+    *refusal = (struct refusal){
+        .kind = REFUSAL_REJECTED,
+        .field = "network",
+        .reason = "This machine has no network for sandboxes.",
+        .hint = "Have the administrator enable it: systemctl enable --now sbxctl-egress.socket",
+    };
+    return -EPERM;
+}
+
 static int method_run(struct varlink_call *call, struct manager *manager)
 {
     struct request request;
@@ -113,6 +127,8 @@ static int method_run(struct varlink_call *call, struct manager *manager)
     r = policy_apply(&manager->config, &request, &plan, &refusal);
     if (r >= 0) {
         r = admit_engine(&plan, &refusal);
+        if (r >= 0)
+            r = admit_network(&plan, &refusal);
         if (r >= 0)
             r = request_digest(&request, &plan);
         if (r < 0)

@@ -227,6 +227,15 @@ static void hint_files(const struct facts *facts, struct outcome *outcome)
                  lost, lost == 1 ? "file was" : "files were");
 }
 
+/* One of a program's connections was refused; that need not be why it failed. */
+static void hint_refusal(const struct facts *facts, struct outcome *outcome)
+{
+    bool is_grant = strstr(facts->network_refusal, "by --network=") != NULL;
+
+    snprintf(outcome->hint, sizeof(outcome->hint), "%.180s%s", facts->network_refusal,
+             is_grant ? "; --network can name more hosts." : "; ask the administrator.");
+}
+
 /* Looks for what a program without a network says. A program can print what it likes, so it is a
  * guess, and a hint is all that comes of it. */
 static void hint_network(const struct facts *facts, struct outcome *outcome)
@@ -244,8 +253,14 @@ static void hint_network(const struct facts *facts, struct outcome *outcome)
 
     for (size_t i = 0; i < ELEMENTS(sayings) && !said; i++)
         said = memmem(facts->said, facts->said_size, sayings[i], strlen(sayings[i]));
-    if (!said || facts->limits->network)
+    if (!said)
         return;
+    if (facts->limits->network) {
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "The one way to the network is the proxy that HTTPS_PROXY names: what does not "
+                 "use it has no network.");
+        return;
+    }
     snprintf(outcome->hint, sizeof(outcome->hint), "This run had no network%s%s.",
              facts->ceiling->network ? "; --network asks for it" : ", and this machine allows none",
              facts->ceiling->network && !facts->defaults->network ? ", which needs an approval"
@@ -283,6 +298,10 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
         mention(&outcome, " %llu %s it left behind %s ended with it.",
                 (unsigned long long)leftovers, leftovers == 1 ? "process that" : "processes that",
                 leftovers == 1 ? "was" : "were");
+    if (facts->network_lost)
+        mention(&outcome, " Its way to the network was lost before it ended.");
+    if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->network_refusal)
+        hint_refusal(facts, &outcome);
     if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said)
         hint_network(facts, &outcome);
     if (outcome.hint[0] == '\0')

@@ -44,7 +44,10 @@ struct facts {
     bool workspace_full;     /* no byte or no file more would have fitted */
     const char *said;        /* the end of stderr as far as it was kept; any bytes */
     size_t said_size;
-    bool have_ended; /* the engine's last word */
+    bool network_lost; /* before the program ended */
+    const char
+        *network_refusal; /* "bad.example:443 was refused by DeniedNames=bad.example", or NULL */
+    bool have_ended;      /* the engine's last word */
     struct engine_ended ended;
 };
 

@@ -25,18 +25,6 @@ static void dry_run_free(struct dry_run *dry)
     free(dry);
 }
 
-static json_object *arguments_array(const struct request *request)
-{
-    json_object *array = json_object_new_array();
-
-    for (size_t i = 0; array && i < request->n_arguments; i++)
-        if (json_object_array_add(array, json_object_new_string(request->arguments[i])) < 0) {
-            json_object_put(array);
-            return NULL;
-        }
-    return array;
-}
-
 static json_object *inputs_object(const struct request *request)
 {
     json_object *object = json_object_new_object();
@@ -58,8 +46,9 @@ static json_object *plan_object(struct dry_run *dry)
         json_add_string(plan, "image", dry->plan.image) < 0 ||
         json_add_string(plan, "language", dry->plan.language->name) < 0 ||
         json_add_string(plan, "interpreter", dry->plan.language->interpreter) < 0 ||
-        json_add(plan, "arguments", arguments_array(request)) < 0 ||
-        json_add(plan, "policy", result_policy(&dry->manager->config, &dry->plan.limits)) < 0 ||
+        json_add(plan, "arguments", result_strings(request->arguments, request->n_arguments)) < 0 ||
+        json_add(plan, "policy",
+                 result_policy(&dry->manager->config, &dry->plan.limits, &dry->plan.hosts)) < 0 ||
         json_add(plan, "approvals", json_object_get(dry->approvals)) < 0 ||
         json_add(plan, "inputs", inputs_object(request)) < 0 ||
         json_add_string(plan, "scriptName", request->script_name) < 0 ||

@@ -1,6 +1,7 @@
 /* What scripts expect to be set, see policy-environment.h. */
 #include "broker/policy-environment.h"
 #include "common/cleanup.h"
+#include "launch/protocol.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -31,6 +32,28 @@ static const char *const always[] = {
 static const char *const without_network[] = {
     /* Do not wait for one. */
     "PIP_RETRIES=0",
+};
+
+/* The one way out, for everything that makes connections. Not by SOCKS: some libraries need further
+ * packages for that. */
+#define PROXY "http://127.0.0.1:" STRING(LAUNCH_LISTEN_PORT)
+#define STRING(number) STRING_OF(number)
+#define STRING_OF(number) #number
+#define OWN_HOSTS "localhost,127.0.0.1,::1"
+static const char *const with_egress[] = {
+    "HTTP_PROXY=" PROXY,
+    "HTTPS_PROXY=" PROXY,
+    "ALL_PROXY=" PROXY,
+    "NO_PROXY=" OWN_HOSTS,
+    "http_proxy=" PROXY,
+    "https_proxy=" PROXY,
+    "all_proxy=" PROXY,
+    "no_proxy=" OWN_HOSTS,
+    "npm_config_proxy=" PROXY,
+    "npm_config_https_proxy=" PROXY,
+    "NODE_USE_ENV_PROXY=1",
+    "JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=" STRING(
+        LAUNCH_LISTEN_PORT) " -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=" STRING(LAUNCH_LISTEN_PORT) " -Dhttp.nonProxyHosts=localhost|127.0.0.1|[::1]",
 };
 
 /* Libraries that would start a thread for each CPU of the machine. */
@@ -99,14 +122,17 @@ int policy_environment(const struct request *request, struct plan *plan)
 {
     int r;
 
-    plan->environment = calloc(ELEMENTS(always) + ELEMENTS(without_network) + ELEMENTS(threads) +
-                                   1 + request->n_environment + 1,
-                               sizeof(char *));
+    plan->environment =
+        calloc(ELEMENTS(always) + ELEMENTS(without_network) + ELEMENTS(with_egress) +
+                   ELEMENTS(threads) + 1 + request->n_environment + 1,
+               sizeof(char *));
     if (!plan->environment)
         return -ENOMEM;
     r = add_list(plan, always, ELEMENTS(always));
     if (r >= 0 && !plan->limits.network)
         r = add_list(plan, without_network, ELEMENTS(without_network));
+    if (r >= 0 && plan->egress)
+        r = add_list(plan, with_egress, ELEMENTS(with_egress));
     if (r >= 0)
         r = add_sizes(plan);
     for (size_t i = 0; r >= 0 && i < request->n_environment; i++)

@@ -26,12 +26,53 @@ static json_object *languages_object(const struct config *config)
     return object;
 }
 
+static json_object *addresses_array(const struct ip_prefix_list *list)
+{
+    _cleanup_json_ json_object *array = json_object_new_array();
+    char text[IP_PREFIX_TEXT_MAX];
+
+    for (size_t i = 0; array && i < list->n; i++) {
+        ip_prefix_format(&list->items[i], text);
+        if (json_object_array_add(array, json_object_new_string(text)) < 0)
+            return NULL;
+    }
+    return TAKE_PTR(array);
+}
+
+static json_object *ports_array(const struct egress_ports *ports)
+{
+    _cleanup_json_ json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array && i < ports->n; i++)
+        if (json_object_array_add(array, json_object_new_int(ports->items[i])) < 0)
+            return NULL;
+    return TAKE_PTR(array);
+}
+
+static json_object *network_object(const struct config_network *network)
+{
+    const struct host_list *allowed = &network->allowed_names, *denied = &network->denied_names;
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object ||
+        json_add(object, "allowedNames", result_strings(allowed->items, allowed->n)) < 0 ||
+        json_add(object, "deniedNames", result_strings(denied->items, denied->n)) < 0 ||
+        json_add(object, "allowedPorts", ports_array(&network->ports)) < 0 ||
+        json_add(object, "allowedAddresses", addresses_array(&network->allowed_addresses)) < 0 ||
+        json_add(object, "deniedAddresses", addresses_array(&network->denied_addresses)) < 0 ||
+        json_add_uint64(object, "connectionsMax", network->connections) < 0 ||
+        json_add_uint64(object, "bytesMax", network->bytes) < 0 ||
+        json_add_uint64(object, "idleUSec", network->idle_usec) < 0)
+        return NULL;
+    return TAKE_PTR(object);
+}
+
 static json_object *policy_object(const struct config *config, json_object *approvals)
 {
     _cleanup_json_ json_object *reply = json_object_new_object();
 
-    if (!reply || json_add(reply, "defaults", result_policy(config, &config->defaults)) < 0 ||
-        json_add(reply, "ceiling", result_policy(config, &config->ceiling)) < 0 ||
+    if (!reply || json_add(reply, "defaults", result_policy(config, &config->defaults, NULL)) < 0 ||
+        json_add(reply, "ceiling", result_policy(config, &config->ceiling, NULL)) < 0 ||
         json_add(reply, "approvals", json_object_get(approvals)) < 0 ||
         json_add_uint64(reply, "runsMax", config->runs_per_user) < 0 ||
         json_add_uint64(reply, "queuedMax", config->queued_per_user) < 0 ||
@@ -39,6 +80,7 @@ static json_object *policy_object(const struct config *config, json_object *appr
         json_add_uint64(reply, "inputBytesMax", config->input_bytes) < 0 ||
         json_add_uint64(reply, "inputsMax", config->inputs) < 0 ||
         json_add(reply, "languages", languages_object(config)) < 0 ||
+        json_add(reply, "network", network_object(&config->network)) < 0 ||
         json_add_string(reply, "engine", config->engine) < 0)
         return NULL;
     return TAKE_PTR(reply);

@@ -2,6 +2,7 @@
 #include "broker/policy.h"
 #include "broker/policy-environment.h"
 #include "broker/policy-image.h"
+#include "broker/policy-network.h"
 #include "common/escape.h"
 #include "common/quantity.h"
 #include "launch/protocol.h"
@@ -321,6 +322,8 @@ static int apply(const struct config *config, const struct request *request, str
         r = admit_engine(plan->engine, refusal);
     if (r >= 0)
         r = apply_limits(config, request, plan, refusal);
+    if (r >= 0)
+        r = policy_network(config, request, plan, refusal);
     if (r >= 0)
         r = choose_language(config, request, plan, refusal);
     if (r >= 0) {

@@ -21,6 +21,8 @@ struct plan {
     const struct language *language; /* borrowed from the configuration */
     const char *engine;              /* borrowed from request or configuration */
     const char *image;               /* the same; NULL for an engine that runs none */
+    struct host_list hosts;          /* borrowed from the request; none: any that are allowed */
+    bool egress;                     /* the way to the network is an egress process */
     unsigned approvals;              /* enum approval, or-ed */
     char **argv;                     /* NULL-terminated; entries borrowed but for [script_index] */
     size_t n_argv, script_index;

@@ -16,7 +16,7 @@
 struct raw_request {
     const char *script, *script_name, *language, *stdin_text, *engine, *image, *network, *streams;
     uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
-    json_object *arguments, *environment, *inputs;
+    json_object *arguments, *environment, *inputs, *network_names;
     bool dry_run, interactive;
 };
 
@@ -33,6 +33,7 @@ static const struct json_field run_fields[] = {
     { "engine", JSON_FIELD_STRING, AT(engine), false, 0, 64 },
     { "image", JSON_FIELD_STRING, AT(image), false, 0, IMAGE_REFERENCE_MAX },
     { "network", JSON_FIELD_STRING, AT(network), false, 0, 16 },
+    { "networkNames", JSON_FIELD_ARRAY, AT(network_names), false, 0, 0 },
     { "memoryBytes", JSON_FIELD_UINT64, AT(memory_bytes), false, 1, INT64_MAX },
     { "cpuPercent", JSON_FIELD_UINT64, AT(cpu_percent), false, 1, INT64_MAX },
     { "timeoutUSec", JSON_FIELD_UINT64, AT(timeout_usec), false, 1, INT64_MAX },
@@ -67,6 +68,7 @@ void request_release(struct request *request)
     free(request->language);
     free(request->engine);
     free(request->image);
+    host_list_release(&request->hosts);
     free_strings(request->arguments);
     free_strings(request->environment);
     for (size_t i = 0; i < request->n_inputs; i++) {
@@ -329,6 +331,53 @@ static int parse_modes(struct varlink_call *call, const struct raw_request *raw,
     return 0;
 }
 
+/* One pattern; "*" would be the same as none. */
+static int parse_host(const char *text, struct request *request, struct request_error *error)
+{
+    char host[HOST_TEXT_MAX + 1];
+
+    if (!host_pattern_parse(text, host) || strcmp(host, "*") == 0)
+        return refuse_name(error, "networkNames",
+                           "'%s' is not the name of a host, nor *. and the end of one.", text);
+    if (host_is_localhost(host))
+        return refuse(error, "networkNames",
+                      "Inside, localhost is the sandbox itself; this machine's cannot be had.");
+    for (size_t i = 0; i < request->hosts.n; i++)
+        if (strcmp(request->hosts.items[i], host) == 0)
+            return 0;
+    return host_list_add(&request->hosts, host);
+}
+
+/* The names are what somebody may be asked to approve, so there are no more than can be shown. */
+static int parse_hosts(const struct raw_request *raw, struct request *request,
+                       struct request_error *error)
+{
+    size_t n = raw->network_names ? json_object_array_length(raw->network_names) : 0, size = 0;
+    int r = 0;
+
+    if (!raw->network_names)
+        return 0;
+    if (raw->network && !request->network)
+        return refuse(error, "networkNames", "Names of hosts are of no use without a network.");
+    if (n > REQUEST_HOSTS_MAX)
+        return refuse(error, "networkNames", "At most 16 hosts can be named.");
+    if (n == 0)
+        return refuse(error, "networkNames", "Name a host, or leave the list out for any.");
+    for (size_t i = 0; r >= 0 && i < n; i++) {
+        json_object *item = json_object_array_get_idx(raw->network_names, i);
+        if (!json_object_is_type(item, json_type_string))
+            return refuse(error, "networkNames", "");
+        r = parse_host(json_object_get_string(item), request, error);
+    }
+    for (size_t i = 0; i < request->hosts.n; i++)
+        size += strlen(request->hosts.items[i]) + 1;
+    if (r >= 0 && size > REQUEST_HOSTS_TEXT_MAX)
+        return refuse(error, "networkNames",
+                      "The names of hosts have more than 511 characters together.");
+    request->network = true;
+    return r;
+}
+
 static int parse_into(struct varlink_call *call, struct request *request,
                       struct request_error *error)
 {
@@ -353,6 +402,8 @@ static int parse_into(struct varlink_call *call, struct request *request,
         (raw.image && !(request->image = strdup(raw.image))))
         return -ENOMEM;
     r = parse_modes(call, &raw, request, error);
+    if (r >= 0)
+        r = parse_hosts(&raw, request, error);
     if (r >= 0)
         r = parse_script(call, &raw, request, error);
     if (r >= 0)

@@ -6,11 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/host-pattern.h"
 #include "common/json.h"
 #include "common/varlink.h"
 
 #define REQUEST_NAME_MAX 255
 #define REQUEST_SHA256_TEXT 65
+#define REQUEST_HOSTS_MAX 16
+/* Bytes of all names together, with a space between two: they are shown whole, or not taken. */
+#define REQUEST_HOSTS_TEXT_MAX 512
 
 enum streams { STREAMS_NONE, STREAMS_MESSAGES, STREAMS_DESCRIPTORS };
 
@@ -38,6 +42,7 @@ struct request {
     size_t n_inputs;
     int stdin_memfd; /* -1: none given */
     bool network;
+    struct host_list hosts; /* that are asked for; none: any that are allowed */
     uint64_t memory_bytes, cpu_percent, timeout_usec;
     enum streams streams;
     bool dry_run, interactive;

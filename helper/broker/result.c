@@ -4,11 +4,28 @@
 #include <string.h>
 #include <strings.h>
 
-json_object *result_policy(const struct config *config, const struct limits *limits)
+json_object *result_strings(char *const *strings, size_t n)
+{
+    _cleanup_json_ json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array && i < n; i++) {
+        json_object *string = json_object_new_string(strings[i]);
+        if (!string || json_object_array_add(array, string) < 0) {
+            json_object_put(string);
+            return NULL;
+        }
+    }
+    return TAKE_PTR(array);
+}
+
+json_object *result_policy(const struct config *config, const struct limits *limits,
+                           const struct host_list *hosts)
 {
     _cleanup_json_ json_object *policy = json_object_new_object();
 
     if (!policy || json_add_string(policy, "network", limits->network ? "internet" : "none") < 0 ||
+        (hosts && hosts->n > 0 &&
+         json_add(policy, "networkNames", result_strings(hosts->items, hosts->n)) < 0) ||
         json_add_uint64(policy, "memoryBytes", limits->memory_bytes) < 0 ||
         json_add_uint64(policy, "cpuPercent", limits->cpu_percent) < 0 ||
         json_add_uint64(policy, "timeoutUSec", limits->timeout_usec) < 0 ||
@@ -23,7 +40,8 @@ json_object *result_policy(const struct config *config, const struct limits *lim
 
 json_object *result_without_output(json_object *result)
 {
-    static const char *const long_ones[] = { "stdout", "stderr", "files", "skippedFiles" };
+    static const char *const long_ones[] = { "stdout", "stderr", "files", "skippedFiles",
+                                             "networkUse" };
     json_object *copy = json_object_new_object();
 
     json_object_object_foreach(result, key, value)

@@ -5,8 +5,13 @@
 #include "common/json.h"
 #include "common/varlink.h"
 
-/* The type Policy. A new reference, or NULL out of memory. */
-json_object *result_policy(const struct config *config, const struct limits *limits);
+/* The type Policy; @hosts are those that were asked for, none: any, and may be NULL. A new
+ * reference, or NULL out of memory. */
+json_object *result_policy(const struct config *config, const struct limits *limits,
+                           const struct host_list *hosts);
+
+/* An array of strings. A new reference, or NULL out of memory. */
+json_object *result_strings(char *const *strings, size_t n);
 
 /* A result without what can be long: streams and lists of files. A new reference, or NULL out of
  * memory. */

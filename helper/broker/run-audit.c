@@ -1,5 +1,6 @@
 /* The audit records of a run. Which fields go into which event is told here, and in sbxctl.catalog.
  */
+#include "broker/policy-network.h"
 #include "broker/run-internal.h"
 
 #include <pwd.h>
@@ -22,12 +23,16 @@ static void add_identity(struct audit_record *record, const struct run *run)
 
 static void add_request(struct audit_record *record, const struct run *run)
 {
+    char hosts[POLICY_HOSTS_TEXT];
+
     audit_add(record, "ENGINE", run->plan.engine);
     audit_add(record, "LANGUAGE", run->plan.language->name);
     audit_add(record, "SCRIPT_NAME", run->request.script_name);
     audit_add(record, "SCRIPT_SHA256", run->request.script_sha256);
     audit_add(record, "REQUEST_SHA256", run->request.sha256);
     audit_add(record, "NETWORK", run->plan.limits.network ? "internet" : "none");
+    if (run->plan.limits.network)
+        audit_add(record, "HOSTS", policy_hosts_text(&run->plan, hosts));
     audit_add_u64(record, "MEMORY", run->plan.limits.memory_bytes);
     audit_add_u64(record, "CPUS", run->plan.limits.cpu_percent);
     audit_add_u64(record, "TIMEOUT", run->plan.limits.timeout_usec);
@@ -158,6 +163,38 @@ int run_audit_end(struct run *run)
     if (run->outcome.signal != 0)
         audit_add(&record, "SIGNAL", sigabbrev_np(run->outcome.signal));
     add_usage(&record, run);
+    return audit_send(run->manager->audit, &record);
+}
+
+int run_audit_connection(struct run *run, const struct egress_connection *connection)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_CONNECTION);
+    add_identity(&record, run);
+    audit_add(&record, "HOST", connection->name);
+    audit_add(&record, "ADDRESS", connection->address[0] ? connection->address : NULL);
+    audit_add_u64(&record, "PORT", connection->port);
+    audit_add(&record, "PROTOCOL", egress_service_name(connection->service));
+    audit_add(&record, "VERDICT", egress_verdict_name(connection->verdict));
+    audit_add(&record, "RULE", connection->rule[0] ? connection->rule : NULL);
+    audit_add_u64(&record, "BYTES_SENT", connection->bytes_sent);
+    audit_add_u64(&record, "BYTES_RECEIVED", connection->bytes_received);
+    audit_add_u64(&record, "DURATION_USEC", connection->duration_usec);
+    return audit_send(run->manager->audit, &record);
+}
+
+int run_audit_network(struct run *run, const char *verdict, const char *rule)
+{
+    struct audit_record record;
+    uint64_t unrecorded = run->network.told.unrecorded + run->network.unrecorded;
+
+    audit_record_init(&record, AUDIT_CONNECTION);
+    add_identity(&record, run);
+    audit_add(&record, "VERDICT", verdict);
+    audit_add(&record, "RULE", rule);
+    if (unrecorded > 0)
+        audit_add_u64(&record, "CONNECTIONS", unrecorded);
     return audit_send(run->manager->audit, &record);
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "broker/approve.h"
+#include "broker/egress.h"
 #include "broker/manager.h"
+#include "broker/network-use.h"
 #include "broker/outcome.h"
 #include "broker/run.h"
 #include "broker/sandbox.h"
@@ -43,6 +45,9 @@ struct run {
     } held_decision; /* if there is one */
     struct approving *approving;
     struct sandbox *sandbox;
+    struct egress *egress; /* until its last word; NULL for a run without a network */
+    bool network_ready;
+    struct network_use network;
     struct store_job *job;
     struct stream *streams[2]; /* stdout, stderr */
     sd_event_source *timer;
@@ -76,6 +81,10 @@ int run_audit_decision(struct run *run, unsigned approvals, const char *action,
 int run_audit_start(struct run *run);
 int run_audit_end(struct run *run);
 int run_audit_saved(struct run *run, int error);
+/* A connection that is over. */
+int run_audit_connection(struct run *run, const struct egress_connection *connection);
+/* What concerns all connections: @verdict is "lost" or "unrecorded"; @rule may be NULL. */
+int run_audit_network(struct run *run, const char *verdict, const char *rule);
 int run_audit_cleanup(struct run *run, bool cleaned);
 
 /* run.c */
@@ -109,6 +118,16 @@ const char *run_engine_error_text(int error);
 void run_prepare(struct run *run);                  /* from WAITING to GOING */
 void run_end(struct run *run, uint64_t grace_usec); /* from PREPARING, FILLING or GOING to ENDING */
 void run_stream_changed(void *userdata);
+void run_go_if_filled(struct run *run);
+
+/* run-network.c; what it refuses is freed. */
+bool run_network_connect(struct run *run); /* false if the run was refused */
+/* The launcher's answer: hands the socket on. False if the run was refused. */
+bool run_network_start(struct run *run, int error, int listener);
+bool run_network_is_ready(const struct run *run); /* to go; also if there is none */
+void run_network_refuse_silent(struct run *run);
+void run_network_finish(struct run *run); /* the sandbox is over; ends in run_stream_changed() */
+void run_network_give_up(struct run *run);
 
 /* run-save.c */
 int run_make_staging(struct run *run);

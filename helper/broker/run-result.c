@@ -92,7 +92,8 @@ static int add_request(const struct run *run, json_object *result)
     if (r >= 0)
         r = json_add_string(result, "requestSha256", request->sha256);
     if (r >= 0)
-        r = json_add(result, "policy", result_policy(&run->manager->config, &run->plan.limits));
+        r = json_add(result, "policy",
+                     result_policy(&run->manager->config, &run->plan.limits, &run->plan.hosts));
     return r;
 }
 
@@ -198,6 +199,8 @@ json_object *run_result(const struct run *run, enum run_status status)
         r = json_add_uint64(result, "endedUSec", run->ended_realtime);
     if (r >= 0 && status > RUN_RUNNING && run->go_usec != 0)
         r = add_usage(run, result);
+    if (r >= 0 && status > RUN_RUNNING && run->go_usec != 0 && run->plan.egress)
+        r = json_add(result, "networkUse", network_use_object(&run->network));
     if (r >= 0 && status > RUN_RUNNING && run->streams[0] && run->streams[1]) {
         r = json_add(result, "stdout", stream_object(run, 0, "stdout"));
         if (r >= 0)

@@ -37,6 +37,7 @@ static void drain(struct run *run)
     run->ended_realtime = clock_usec(CLOCK_REALTIME);
     for (size_t i = 0; i < 2; i++)
         stream_drain(run->streams[i]);
+    run_network_finish(run);
 }
 
 static int on_drain_timeout(sd_event_source *source, uint64_t usec, void *userdata)
@@ -46,6 +47,7 @@ static int on_drain_timeout(sd_event_source *source, uint64_t usec, void *userda
     run_arm(run, 0, NULL);
     for (size_t i = 0; i < 2; i++)
         stream_end(run->streams[i]);
+    run_network_give_up(run);
     run_stream_changed(run);
     return 0;
 }
@@ -102,11 +104,21 @@ static int on_time_over(sd_event_source *source, uint64_t usec, void *userdata)
     return 0;
 }
 
+/* Nothing keeps it from going but a network that is not ready. */
+static bool is_filled(const struct run *run)
+{
+    return run->state == STATE_FILLING && run->n_put == run->request.n_inputs + 1;
+}
+
 static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct run *run = userdata;
     char time[QUANTITY_TEXT];
 
+    if (is_filled(run)) {
+        run_network_refuse_silent(run);
+        return 0;
+    }
     run_blame_engine(run,
                      run->state == STATE_FILLING ? "made a sandbox that took no files for %s"
                                                  : "said nothing for %s while it made the sandbox",
@@ -215,14 +227,20 @@ static void go(struct run *run)
     run_arm(run, run->plan.limits.timeout_usec, on_time_over);
 }
 
+void run_go_if_filled(struct run *run)
+{
+    if (is_filled(run) && run_network_is_ready(run))
+        go(run);
+}
+
 /* Puts the next file: the script first, then the inputs; after the last one the program goes. */
 static void put_next(struct run *run)
 {
     const struct request *request = &run->request;
     int r;
 
-    if (run->n_put == request->n_inputs + 1) {
-        go(run);
+    if (is_filled(run)) {
+        run_go_if_filled(run);
         return;
     }
     if (run->n_put == 0) {
@@ -288,7 +306,16 @@ static void ready(struct run *run, const struct engine_ready *message)
         return;
     run->state = STATE_FILLING;
     await_start(run);
-    put_next(run);
+    if (!run->plan.egress)
+        put_next(run);
+    else if (sandbox_listen(run->sandbox) < 0)
+        run_blame_engine(run, "made a sandbox that took no order to listen");
+}
+
+static void listening(struct run *run, int error, int socket)
+{
+    if (run->state == STATE_FILLING && run_network_start(run, error, socket))
+        put_next(run);
 }
 
 static void exited(struct run *run, const struct launch_exited *message)
@@ -351,6 +378,9 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     case SANDBOX_READY:
         ready(run, event->ready);
         break;
+    case SANDBOX_LISTENING:
+        listening(run, event->listening.error, event->listening.socket);
+        break;
     case SANDBOX_PUT_DONE:
         put_done(run, event->put_done);
         break;
@@ -392,7 +422,7 @@ void run_prepare(struct run *run)
         .scratch_bytes = config->scratch_bytes,
         .lifetime_usec =
             run->plan.limits.timeout_usec + config->start_timeout_usec + LIFETIME_MARGIN_USEC,
-        .network = run->plan.limits.network,
+        .network = run->plan.limits.network && !run->plan.egress,
     };
     int r;
 
@@ -414,6 +444,8 @@ void run_prepare(struct run *run)
                    "The journal took no record of the start, so nothing was run.");
         return;
     }
+    if (!run_network_connect(run))
+        return;
     r = sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
     if (r < 0)
         run_refuse_no_engine(run, r);

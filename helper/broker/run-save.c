@@ -171,6 +171,7 @@ static void decide(struct run *run)
         run->facts.said = said;
         run->facts.said_size = size;
     }
+    run->facts.network_refusal = run->network.refusal[0] ? run->network.refusal : NULL;
     outcome_decide(&run->facts, &run->outcome);
     run->facts.said = NULL;
 }

@@ -50,6 +50,8 @@ static void run_free(struct run *run)
     run_arm(run, 0, NULL);
     approving_free(run->approving);
     sandbox_free(run->sandbox);
+    egress_free(run->egress);
+    network_use_release(&run->network);
     store_job_free(run->job);
     for (size_t i = 0; i < 2; i++) {
         stream_free(run->streams[i]);
@@ -378,7 +380,7 @@ void run_stream_changed(void *userdata)
     struct run *run = userdata;
 
     if (run->state == STATE_DRAINING && stream_ended(run->streams[0]) &&
-        stream_ended(run->streams[1]))
+        stream_ended(run->streams[1]) && !run->egress)
         run_save(run);
     else if (run->state == STATE_REPORTING && stream_flushed(run->streams[0]) &&
              stream_flushed(run->streams[1]))

@@ -1,18 +1,19 @@
 /* The broker's ends of an engine connection and a launcher's control socket, see sandbox.h. */
 #include "broker/sandbox.h"
+#include "broker/socket.h"
 #include "broker/workspace.h"
 #include "common/cleanup.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 /* The one word that the launcher owes us; it says nothing unasked. */
-enum owed { OWED_NOTHING, OWED_PUT_DONE, OWED_EXITED };
+enum owed { OWED_NOTHING, OWED_LISTENING, OWED_PUT_DONE, OWED_EXITED };
 
 struct sandbox {
     int engine, launcher, workspace;
@@ -73,20 +74,50 @@ static bool is_exit(const struct launch_exited *exited)
 
 union launcher_packet {
     struct launch_header header;
+    struct launch_listening listening;
     struct launch_put_done put_done;
     struct launch_exited exited;
     char bytes[256];
 };
 
+/* What is not exactly the socket that was asked for is given to nobody. */
+static bool is_listener(int fd)
+{
+    struct sockaddr_in address = { 0 };
+    socklen_t size = sizeof(address);
+    int type = 0, listens = 0;
+
+    return getsockname(fd, (struct sockaddr *)&address, &size) == 0 && size == sizeof(address) &&
+           address.sin_family == AF_INET && address.sin_addr.s_addr == htonl(INADDR_LOOPBACK) &&
+           address.sin_port == htons(LAUNCH_LISTEN_PORT) &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){ sizeof(type) }) == 0 &&
+           type == SOCK_STREAM &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &(socklen_t){ sizeof(listens) }) ==
+               0 &&
+           listens;
+}
+
+static bool is_listening(const struct launch_listening *listening, const int *fds, size_t n_fds)
+{
+    return listening->error == 0 ? n_fds == 1 && is_listener(fds[0])
+                                 : listening->error > 0 && n_fds == 0;
+}
+
 /* Everything from the launcher after go is as untrusted as the program: only a whole packet of the
  * kind that is due counts. */
 static struct sandbox_event understand(struct sandbox *sandbox, const union launcher_packet *packet,
-                                       size_t size)
+                                       size_t size, const int *fds, size_t n_fds)
 {
     enum owed owed = sandbox->owed;
 
     sandbox->owed = OWED_NOTHING;
     if (size >= sizeof(packet->header) && packet->header.version == LAUNCH_PROTOCOL_VERSION) {
+        if (owed == OWED_LISTENING && packet->header.type == LAUNCH_LISTENING &&
+            size == sizeof(packet->listening) && is_listening(&packet->listening, fds, n_fds))
+            return (struct sandbox_event){ SANDBOX_LISTENING,
+                                           .listening = { packet->listening.error, fds[0] } };
+        if (n_fds > 0)
+            return (struct sandbox_event){ SANDBOX_LAUNCHER_GONE, .error = -EBADMSG };
         if (owed == OWED_PUT_DONE && packet->header.type == LAUNCH_PUT_DONE &&
             size == sizeof(packet->put_done) && packet->put_done.error >= 0)
             return (struct sandbox_event){ SANDBOX_PUT_DONE, .put_done = &packet->put_done };
@@ -108,16 +139,14 @@ static int on_launcher(sd_event_source *source, int fd, uint32_t revents, void *
 
     if (n == -EAGAIN)
         return 0;
-    packet_close_fds(fds);
     if (n <= 0)
         event.error = (int)n;
-    else if (n_fds > 0)
-        event.error = -EBADMSG;
     else
-        event = understand(sandbox, &packet, (size_t)n);
+        event = understand(sandbox, &packet, (size_t)n, fds, n_fds);
     if (event.type == SANDBOX_LAUNCHER_GONE)
         drop_launcher(sandbox);
     sandbox->fn(&event, sandbox->userdata);
+    packet_close_fds(fds);
     return 0;
 }
 
@@ -208,34 +237,16 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     return 0;
 }
 
-/* The service manager made the listening socket; a root-owned directory holds it. Anybody else's is
- * not an engine. */
-static int check_engine(int sock)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-        return -errno;
-    return peer.uid == 0 ? 0 : -EACCES;
-}
-
 int sandbox_connect(const char *name)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    _cleanup_close_ int sock = -1;
-    int r;
+    char path[128];
 
     /* Policy admits no such name; a socket elsewhere could be anybody's. */
     if (name[0] == '.' || strchr(name, '/') ||
-        snprintf(address.sun_path, sizeof(address.sun_path), ENGINE_SOCKET_DIR "/%s", name) >=
-            (int)sizeof(address.sun_path))
+        snprintf(path, sizeof(path), ENGINE_SOCKET_DIR "/%s", name) >= (int)sizeof(path))
         return -ENOENT;
-    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sock < 0 || connect(sock, (struct sockaddr *)&address, sizeof(address)) < 0)
-        return -errno;
-    r = check_engine(sock);
-    return r < 0 ? r : TAKE_FD(sock);
+    int r = socket_connect_root(path);
+    return r == -ENAMETOOLONG ? -ENOENT : r;
 }
 
 int sandbox_new_on(sd_event *loop, int engine, const struct engine_start *start, sandbox_fn fn,
@@ -269,6 +280,14 @@ int sandbox_new(sd_event *loop, const char *name, const struct engine_start *sta
     int engine = sandbox_connect(name);
 
     return engine < 0 ? engine : sandbox_new_on(loop, engine, start, fn, userdata, ret);
+}
+
+int sandbox_listen(struct sandbox *sandbox)
+{
+    const struct launch_header listen = { LAUNCH_PROTOCOL_VERSION, LAUNCH_LISTEN };
+
+    sandbox->owed = OWED_LISTENING;
+    return packet_send(sandbox->launcher, &listen, sizeof(listen), NULL, 0);
 }
 
 int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd)

@@ -13,6 +13,7 @@ struct sandbox;
 enum sandbox_event_type {
     SANDBOX_PROGRESS,
     SANDBOX_READY,         /* puts may begin; the workspace is there */
+    SANDBOX_LISTENING,     /* or that this is not possible */
     SANDBOX_PUT_DONE,      /* of the last put */
     SANDBOX_EXITED,        /* the program ended, says the launcher */
     SANDBOX_LAUNCHER_GONE, /* end of file or nonsense from the launcher, without exited */
@@ -26,6 +27,10 @@ struct sandbox_event {
     union {
         const struct engine_progress *progress;
         const struct engine_ready *ready;
+        struct {
+            int error;  /* 0, or the positive errno of what failed */
+            int socket; /* listens on the sandbox's loopback; borrowed; -1 with an error */
+        } listening;
         const struct launch_put_done *put_done;
         const struct launch_exited *exited;
         const struct engine_ended *ended;
@@ -56,6 +61,8 @@ struct sandbox *sandbox_free(struct sandbox *sandbox);
 /* The workspace's directory fd, borrowed; -1 before ready. Stays valid when the sandbox has ended.
  */
 int sandbox_workspace(const struct sandbox *sandbox);
+/* Before the first put or after the last one. */
+int sandbox_listen(struct sandbox *sandbox);
 /* The next put, or the go, only after the last put was reported done. */
 int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd);
 int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,

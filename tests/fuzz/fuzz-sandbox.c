@@ -5,10 +5,14 @@
 #include "broker/sandbox.h"
 
 #include <dirent.h>
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SENT_FDS_MAX 8
 
 /* Descriptors that a packet may carry; opened once. */
-enum kind { WORKSPACE, LAUNCHER, PIPE, REGULAR, MACHINE, STREAM, KINDS };
+enum kind { WORKSPACE, LAUNCHER, PIPE, REGULAR, MACHINE, STREAM, LISTENER, KINDS };
 
 struct fuzz {
     sd_event *event;
@@ -31,7 +35,7 @@ struct fuzz {
     size_t n_next;
     bool free_at_next_event; /* as a run does that ends in a callback */
     bool ready, launcher_gone, engine_gone, ended;
-    bool put, gone_to_run; /* what the launcher owes */
+    bool listen, put, gone_to_run; /* what the launcher owes */
 };
 
 static int standing[KINDS];
@@ -49,6 +53,10 @@ static void check_launcher_event(struct fuzz *f, const struct sandbox_event *eve
     if (event->type == SANDBOX_LAUNCHER_GONE) {
         check(event->error <= 0);
         f->launcher_gone = true;
+    } else if (event->type == SANDBOX_LISTENING) {
+        check(f->listen && event->listening.error >= 0);
+        check((event->listening.socket >= 0) == (event->listening.error == 0));
+        f->listen = false;
     } else if (event->type == SANDBOX_PUT_DONE) {
         check(f->put && event->put_done->error >= 0);
         f->put = false;
@@ -94,6 +102,7 @@ static void check_engine_event(struct fuzz *f, const struct sandbox_event *event
         check(event->error <= 0);
         f->engine_gone = true;
         break;
+    case SANDBOX_LISTENING:
     case SANDBOX_PUT_DONE:
     case SANDBOX_EXITED:
     case SANDBOX_LAUNCHER_GONE:
@@ -107,8 +116,8 @@ static void on_event(const struct sandbox_event *event, void *userdata)
     struct fuzz *f = userdata;
 
     check(f->sandbox);
-    if (event->type == SANDBOX_PUT_DONE || event->type == SANDBOX_EXITED ||
-        event->type == SANDBOX_LAUNCHER_GONE)
+    if (event->type == SANDBOX_LISTENING || event->type == SANDBOX_PUT_DONE ||
+        event->type == SANDBOX_EXITED || event->type == SANDBOX_LAUNCHER_GONE)
         check_launcher_event(f, event);
     else
         check_engine_event(f, event);
@@ -177,6 +186,7 @@ static void send_launcher(struct fuzz *f, enum launch_type type, size_t whole, c
 {
     union {
         struct launch_header header;
+        struct launch_listening listening;
         struct launch_put_done put_done;
         struct launch_exited exited;
         uint8_t bytes[512];
@@ -190,9 +200,20 @@ static void send_launcher(struct fuzz *f, enum launch_type type, size_t whole, c
 
 /* ---- what the broker does */
 
+static bool is_idle(const struct fuzz *f)
+{
+    return f->ready && !f->listen && !f->put && !f->gone_to_run && !f->launcher_gone;
+}
+
+static void ask_to_listen(struct fuzz *f)
+{
+    if (is_idle(f))
+        f->listen = sandbox_listen(f->sandbox) >= 0;
+}
+
 static void put(struct fuzz *f, const char *name)
 {
-    if (f->ready && !f->put && !f->gone_to_run && !f->launcher_gone)
+    if (is_idle(f))
         f->put = sandbox_put(f->sandbox, name, 0644, 1, standing[REGULAR]) >= 0;
 }
 
@@ -200,7 +221,7 @@ static void go(struct fuzz *f)
 {
     static char *const argv[] = { (char *)"true" }, *const environment[] = { (char *)"A=b" };
 
-    if (f->ready && !f->put && !f->gone_to_run && !f->launcher_gone)
+    if (is_idle(f))
         f->gone_to_run = sandbox_go(f->sandbox, argv, 1, environment, 1, "/", standing) >= 0;
 }
 
@@ -236,6 +257,9 @@ static size_t step(struct fuzz *f, const uint8_t *data, size_t size)
     case 'x':
         send_launcher(f, LAUNCH_EXITED, sizeof(struct launch_exited), more, n);
         break;
+    case 'i':
+        send_launcher(f, LAUNCH_LISTENING, sizeof(struct launch_listening), more, n);
+        break;
     case 'E':
         f->engine = close_fd(f->engine);
         break;
@@ -254,6 +278,8 @@ static size_t step(struct fuzz *f, const uint8_t *data, size_t size)
         put(f, "name");
     else if (f->sandbox && data[0] == 'o')
         go(f);
+    else if (f->sandbox && data[0] == 't')
+        ask_to_listen(f);
     else if (f->sandbox && data[0] == 'k')
         (void)sandbox_kill(f->sandbox, n);
     else if (f->sandbox && data[0] == 'c')
@@ -275,6 +301,21 @@ static unsigned count_fds(void)
     return n;
 }
 
+/* In a network of its own, so that the port is free. */
+static void open_listener(void)
+{
+    const struct sockaddr_in address = { .sin_family = AF_INET,
+                                         .sin_port = htons(LAUNCH_LISTEN_PORT),
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+
+    check(unshare(CLONE_NEWNET) >= 0);
+    standing[LISTENER] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    check(standing[LISTENER] >= 0 && ioctl(standing[LISTENER], SIOCSIFFLAGS, &loopback) >= 0);
+    check(bind(standing[LISTENER], (const struct sockaddr *)&address, sizeof(address)) >= 0);
+    check(listen(standing[LISTENER], 1) >= 0);
+}
+
 static void open_standing(void)
 {
     int fs = fsopen("tmpfs", FSOPEN_CLOEXEC), mounted, pair[2], pipes[2];
@@ -292,6 +333,7 @@ static void open_standing(void)
     standing[MACHINE] = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) >= 0);
     standing[STREAM] = pair[0];
+    open_listener();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

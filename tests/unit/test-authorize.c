@@ -90,6 +90,11 @@ static void a_description_names_all_that_is_asked_for(void **state)
                         "network access, memory of 1 GiB (default: 512 MiB), 1.5 CPUs (default: "
                         "1), a time limit of 2 min (default: 60 s) and sending code and files "
                         "to the cloud (engine e2b)");
+    char *hosts[] = { (char *)"a.example", (char *)"*.b.example" };
+    plan.limits.network = true;
+    plan.hosts = (struct host_list){ hosts, 2 };
+    authorize_describe(APPROVAL_NETWORK, &plan, &defaults, text, sizeof(text));
+    assert_string_equal(text, "network access to a.example *.b.example");
     authorize_describe(APPROVAL_RUN, &plan, &defaults, text, sizeof(text));
     assert_string_equal(text, "running code in a sandbox");
 }

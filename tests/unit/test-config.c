@@ -117,6 +117,64 @@ static void languages_are_a_table(void **state)
     config_release(&config);
 }
 
+static void nothing_configured_allows_the_web_and_no_address(void **state)
+{
+    struct config config;
+    char *error;
+
+    assert_int_equal(config_load(etc, vendor, &config, &error), 0);
+    const struct config_network *network = &config.network;
+    assert_int_equal(network->allowed_names.n, 1);
+    assert_string_equal(network->allowed_names.items[0], "*");
+    assert_int_equal(network->ports.n, 2);
+    assert_int_equal(network->ports.items[1], 443);
+    assert_int_equal(network->allowed_addresses.n, 0);
+    assert_int_equal(network->connections, 256);
+    config_release(&config);
+}
+
+static void lists_of_the_network_replace_the_built_in_one_and_then_add(void **state)
+{
+    struct config config;
+    char *error;
+
+    write_file(etc, "sbxctl.conf",
+               "[Network]\nAllowedNames=A.example. *.b.example\nDeniedNames=x\nAllowedPorts=8080\n",
+               0644);
+    write_file(etc, "sbxctl.conf.d/1.conf",
+               "[Network]\nAllowedNames=c.example\nDeniedNames=\nDeniedNames=y z\n"
+               "AllowedAddresses=10.0.0.0/8 fd00::/8\n",
+               0644);
+    assert_int_equal(config_load(etc, vendor, &config, &error), 0);
+    const struct config_network *network = &config.network;
+    assert_int_equal(network->allowed_names.n, 3);
+    assert_string_equal(network->allowed_names.items[0], "a.example");
+    assert_string_equal(network->allowed_names.items[2], "c.example");
+    assert_int_equal(network->denied_names.n, 2);
+    assert_string_equal(network->denied_names.items[0], "y");
+    assert_int_equal(network->ports.n, 1);
+    assert_int_equal(network->ports.items[0], 8080);
+    assert_int_equal(network->allowed_addresses.n, 2);
+    config_release(&config);
+
+    write_file(etc, "sbxctl.conf.d/1.conf", "[Network]\nAllowedNames=\nAllowedPorts=\n", 0644);
+    assert_int_equal(config_load(etc, vendor, &config, &error), 0);
+    assert_int_equal(config.network.allowed_names.n, 0);
+    assert_int_equal(config.network.ports.n, 0);
+    config_release(&config);
+}
+
+static void lists_that_no_message_holds_are_refused(void **state)
+{
+    static char text[64 * 1024];
+    size_t used = (size_t)sprintf(text, "[Network]\n");
+
+    for (int i = 0; i < 500; i++)
+        used += (size_t)sprintf(text + used, "DeniedNames=n%d.%060d.example\n", i, 0);
+    write_file(etc, "sbxctl.conf.d/1.conf", text, 0644);
+    expect_error(text, "the lists of [Network] are too long together");
+}
+
 static void errors_name_file_and_line(void **state)
 {
     expect_error("[Limits]\n\nTasks=many\n", "sbxctl.conf:3: the value of Tasks=");
@@ -127,6 +185,12 @@ static void errors_name_file_and_line(void **state)
     expect_error("[Helper]\nAuditRequired=maybe\n", "AuditRequired=");
     expect_error("[Helper]\nEngine=../x\n", "Engine=");
     expect_error("Tasks=40\n", "unknown key");
+    expect_error("[Network]\nAllowedNames=a b..c\n", "sbxctl.conf:2: the value of AllowedNames=");
+    expect_error("[Network]\nDeniedNames=0x7f.1\n", "DeniedNames=");
+    expect_error("[Network]\nAllowedPorts=80 0\n", "AllowedPorts=");
+    expect_error("[Network]\nAllowedPorts=65536\n", "AllowedPorts=");
+    expect_error("[Network]\nAllowedAddresses=10.0.0.1/8\n", "AllowedAddresses=");
+    expect_error("[Network]\nConnections=0\n", "Connections=");
     expect_error("[Limits]\nnonsense\n", "sbxctl.conf:2");
     expect_error("[Language python]\nExtensions=.py\n", "lacks Interpreter=");
     expect_error("[Defaults]\nMemory=4G\n", "above its [Ceiling]");
@@ -192,6 +256,9 @@ int main(void)
         TEST(nothing_configured_gives_the_built_in_limits),
         TEST(drop_ins_apply_in_the_order_of_their_names_over_both_directories),
         TEST(languages_are_a_table),
+        TEST(nothing_configured_allows_the_web_and_no_address),
+        TEST(lists_of_the_network_replace_the_built_in_one_and_then_add),
+        TEST(lists_that_no_message_holds_are_refused),
         TEST(errors_name_file_and_line),
         TEST(over_long_lines_and_binary_files_are_refused),
         TEST(fault_65_foreign_writable_or_odd_files_are_refused),

@@ -285,7 +285,37 @@ static void run_with_a_network_is_not_told_to_ask_for_one(void **state)
     facts.exited.value = 1;
     facts.said = "Temporary failure in name resolution";
     facts.said_size = strlen(facts.said);
+    assert_string_equal(decide(facts).hint,
+                        "The one way to the network is the proxy that HTTPS_PROXY names: what does "
+                        "not use it has no network.");
+}
+
+static void refused_connection_is_a_hint_to_who_failed(void **state)
+{
+    struct facts facts = ended_well();
+
+    facts.network_refusal = "bad.example:443 was refused by DeniedNames=bad.example";
     assert_string_equal(decide(facts).hint, "");
+    facts.exited.value = 1;
+    facts.said = "Temporary failure in name resolution";
+    facts.said_size = strlen(facts.said);
+    assert_string_equal(decide(facts).hint,
+                        "bad.example:443 was refused by DeniedNames=bad.example; ask the "
+                        "administrator.");
+    facts.network_refusal = "b.example:443 was refused by --network=a.example";
+    assert_string_equal(decide(facts).hint, "b.example:443 was refused by --network=a.example; "
+                                            "--network can name more hosts.");
+}
+
+static void lost_network_is_mentioned_however_it_ended(void **state)
+{
+    struct facts facts = ended_well();
+
+    facts.network_lost = true;
+    assert_string_equal(decide(facts).reason,
+                        "The program ended well. Its way to the network was lost before it ended.");
+    facts.exited.value = 3;
+    assert_non_null(strstr(decide(facts).reason, "exit status 3. Its way to the network was lost"));
 }
 
 int main(void)
@@ -310,6 +340,8 @@ int main(void)
         cmocka_unit_test(full_scratch_gives_a_hint_to_who_failed),
         cmocka_unit_test(failure_for_want_of_a_network_names_the_option_that_asks_for_it),
         cmocka_unit_test(run_with_a_network_is_not_told_to_ask_for_one),
+        cmocka_unit_test(refused_connection_is_a_hint_to_who_failed),
+        cmocka_unit_test(lost_network_is_mentioned_however_it_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
