@@ -66,10 +66,25 @@ const char *approval_text(const char *answer)
     return "not allowed";
 }
 
+/* Each on a line of its own: together they can be long. */
+static void print_hosts(json_object *names)
+{
+    size_t n = names ? json_object_array_length(names) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(names, i));
+        _cleanup_free_ char *shown = displayed(name ? name : "?");
+        printf("%-13s %s\n", i == 0 ? "hosts" : "", shown);
+    }
+}
+
 void policy_print_lines(const struct policy *policy)
 {
     char text[POLICY_TEXT];
 
-    for (enum policy_field field = POLICY_NETWORK; field <= POLICY_TIME; field++)
+    for (enum policy_field field = POLICY_NETWORK; field <= POLICY_TIME; field++) {
         printf("%-13s %s\n", policy_field_name(field), policy_field_text(policy, field, text));
+        if (field == POLICY_NETWORK)
+            print_hosts(policy->network_names);
+    }
 }

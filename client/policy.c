@@ -15,9 +15,11 @@
 #include "common/quantity.h"
 
 #define APPROVAL_TEXT 80
+#define LABEL_WIDTH 12
+#define LINE_WIDTH 80
 
 struct answer {
-    json_object *defaults, *ceiling, *languages, *approvals;
+    json_object *defaults, *ceiling, *languages, *approvals, *network;
     uint64_t runs_max, queued_max, script_bytes_max, input_bytes_max, inputs_max;
     const char *engine;
 };
@@ -29,6 +31,7 @@ static int answer_parse(json_object *object, struct answer *ret)
         { "ceiling", JSON_FIELD_OBJECT, offsetof(struct answer, ceiling), true },
         { "approvals", JSON_FIELD_OBJECT, offsetof(struct answer, approvals) },
         { "languages", JSON_FIELD_OBJECT, offsetof(struct answer, languages) },
+        { "network", JSON_FIELD_OBJECT, offsetof(struct answer, network) },
         { "engine", JSON_FIELD_STRING, offsetof(struct answer, engine), true },
         { "runsMax", JSON_FIELD_UINT64, offsetof(struct answer, runs_max), .max = INT64_MAX },
         { "queuedMax", JSON_FIELD_UINT64, offsetof(struct answer, queued_max), .max = INT64_MAX },
@@ -82,6 +85,45 @@ static int print_policies(json_object *approvals, const struct policy *defaults,
     return 0;
 }
 
+/* A list of section [Network], as it would be written there. @if_empty: NULL to say nothing then.
+ */
+static void print_list(const char *label, json_object *object, const char *key,
+                       const char *if_empty)
+{
+    json_object *list;
+    size_t column = LABEL_WIDTH, n;
+
+    if (!json_object_object_get_ex(object, key, &list) ||
+        !json_object_is_type(list, json_type_array))
+        return;
+    n = json_object_array_length(list);
+    if (n == 0 && !if_empty)
+        return;
+    printf("%-*s%s%s", LABEL_WIDTH, label, n == 0 ? " " : "", n == 0 ? if_empty : "");
+    for (size_t i = 0; i < n; i++) {
+        const char *item = json_object_get_string(json_object_array_get_idx(list, i));
+        _cleanup_free_ char *shown = displayed(item ? item : "?");
+        if (i > 0 && column + 1 + strlen(shown) > LINE_WIDTH) {
+            printf("\n%*s", LABEL_WIDTH, "");
+            column = LABEL_WIDTH;
+        }
+        column += (size_t)printf(" %s", shown);
+    }
+    putchar('\n');
+}
+
+static void print_network(json_object *network)
+{
+    if (!network)
+        return;
+    puts("\nwith a network");
+    print_list("hosts", network, "allowedNames", "none");
+    print_list("but not", network, "deniedNames", NULL);
+    print_list("ports", network, "allowedPorts", "none");
+    print_list("private", network, "allowedAddresses", NULL);
+    print_list("but not", network, "deniedAddresses", NULL);
+}
+
 static void print_limits(const struct answer *answer)
 {
     char size[QUANTITY_TEXT], text[APPROVAL_TEXT];
@@ -133,5 +175,6 @@ int verb_policy(const struct verb *verb, int argc, char **argv)
     if (r != 0)
         return r;
     print_limits(&parsed);
+    print_network(parsed.network);
     return print_end();
 }

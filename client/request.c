@@ -143,6 +143,21 @@ static int add_inputs(struct request *request, const struct run_options *options
     return r == 0 ? inputs_add(request, options->files, options->n_files, &limits) : r;
 }
 
+static int add_hosts(json_object *parameters, const struct run_options *options)
+{
+    json_object *array = json_object_new_array();
+    int r = json_add(parameters, "networkNames", array);
+
+    for (size_t i = 0; i < options->n_hosts && r == 0; i++)
+        for (const char *name = options->hosts[i]; *name && r == 0;) {
+            size_t length = strcspn(name, ",");
+            json_object *string = json_object_new_string_len(name, (int)length);
+            r = string ? json_object_array_add(array, string) : -ENOMEM;
+            name += length + (name[length] == ',');
+        }
+    return r;
+}
+
 static int add_wishes(json_object *parameters, const struct run_options *options)
 {
     static const struct {
@@ -159,6 +174,8 @@ static int add_wishes(json_object *parameters, const struct run_options *options
         r = json_add_string(parameters, "image", options->image);
     if (r == 0 && options->network)
         r = json_add_string(parameters, "network", "internet");
+    if (r == 0 && options->n_hosts > 0)
+        r = add_hosts(parameters, options);
     for (size_t i = 0; i < ELEMENTS(numbers) && r == 0; i++) {
         uint64_t value = *(const uint64_t *)((const char *)options + numbers[i].offset);
         if (value > 0)

@@ -75,6 +75,7 @@ int policy_parse(json_object *object, struct policy *ret)
 {
     static const struct json_field fields[] = {
         NEEDED("network", struct policy, network),
+        ARRAY("networkNames", struct policy, network_names),
         NUMBER("memoryBytes", struct policy, memory_bytes),
         NUMBER("cpuPercent", struct policy, cpu_percent),
         NUMBER("timeoutUSec", struct policy, timeout_usec),
@@ -125,6 +126,34 @@ int skipped_file_parse(json_object *object, struct skipped_file *ret)
     return DISPATCH(object, fields, ret);
 }
 
+int network_host_parse(json_object *object, struct network_host *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("name", struct network_host, name),
+        STRING("rule", struct network_host, rule),
+        NUMBER("port", struct network_host, port),
+        NUMBER("connections", struct network_host, connections),
+        NUMBER("bytesSent", struct network_host, bytes_sent),
+        NUMBER("bytesReceived", struct network_host, bytes_received),
+    };
+
+    *ret = (struct network_host){};
+    return DISPATCH(object, fields, ret);
+}
+
+int network_use_parse(json_object *object, struct network_use *ret)
+{
+    static const struct json_field fields[] = {
+        NUMBER("connections", struct network_use, connections),
+        ARRAY("hosts", struct network_use, hosts),
+        ARRAY("refusedHosts", struct network_use, refused_hosts),
+        BOOL("complete", struct network_use, complete),
+    };
+
+    *ret = (struct network_use){};
+    return DISPATCH(object, fields, ret);
+}
+
 static int usage_parse(json_object *object, struct usage *ret)
 {
     static const struct json_field fields[] = {
@@ -166,6 +195,7 @@ int result_parse(json_object *object, struct result *ret)
         NUMBER("endedUSec", struct raw_result, result.ended_usec),
         NUMBER("expiresUSec", struct raw_result, result.expires_usec),
         OBJECT("usage", struct raw_result, usage),
+        OBJECT("networkUse", struct raw_result, result.network_use),
         OBJECT("policy", struct raw_result, result.policy),
         OBJECT("stdout", struct raw_result, result.standard_output),
         OBJECT("stderr", struct raw_result, result.standard_error),

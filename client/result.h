@@ -30,6 +30,7 @@ bool run_status_is_final(enum run_status status);
 
 struct policy {
     const char *network;
+    json_object *network_names; /* array of strings, or NULL: any */
     uint64_t memory_bytes, cpu_percent, timeout_usec, tasks;
     uint64_t workspace_bytes, scratch_bytes, output_files, kept_stream_bytes;
 };
@@ -53,6 +54,19 @@ struct skipped_file {
 };
 int skipped_file_parse(json_object *object, struct skipped_file *ret);
 
+struct network_host {
+    const char *name, *rule;
+    uint64_t port, connections, bytes_sent, bytes_received;
+};
+int network_host_parse(json_object *object, struct network_host *ret);
+
+struct network_use {
+    uint64_t connections;
+    json_object *hosts, *refused_hosts; /* arrays */
+    bool complete;
+};
+int network_use_parse(json_object *object, struct network_use *ret);
+
 /* Numbers that the helper did not tell are UNKNOWN, absent strings and objects NULL. */
 #define UNKNOWN UINT64_MAX
 struct usage {
@@ -70,6 +84,7 @@ struct result {
     uint64_t oom_kills, leftovers, started_usec, ended_usec, expires_usec;
     struct usage usage;
     json_object *policy, *standard_output, *standard_error; /* for the functions above */
+    json_object *network_use;                               /* the same */
     json_object *files, *skipped_files;                     /* arrays */
 };
 

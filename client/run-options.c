@@ -40,6 +40,23 @@ static int take_file(const struct verb *verb, const char *text, struct run_optio
     return 0;
 }
 
+/* Whether such hosts may be named is the helper's to say. */
+static int take_network(const struct verb *verb, const char *text, struct run_options *options)
+{
+    options->network = true;
+    if (!text)
+        return 0;
+    for (const char *name = text;; name += strcspn(name, ",") + 1) {
+        size_t length = strcspn(name, ",");
+        if (length == 0)
+            return verb_usage_error(verb, "--network: '%s' lacks the name of a host", text);
+        if (name[length] == '\0')
+            break;
+    }
+    options->hosts[options->n_hosts++] = text;
+    return 0;
+}
+
 /* Returns 0, or the exit status of what has been told. */
 static int take_option(const struct verb *verb, int option, const char *argument,
                        struct run_options *options)
@@ -73,8 +90,7 @@ static int take_option(const struct verb *verb, int option, const char *argument
         return take_quantity(verb, parse_bytes, "memory", "800M or 1G", argument,
                              &options->memory_bytes);
     case OPTION_NETWORK:
-        options->network = true;
-        return 0;
+        return take_network(verb, argument, options);
     case OPTION_NO_ASK_PASSWORD:
         options->no_ask_password = true;
         return 0;
@@ -113,12 +129,13 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
     _cleanup_(run_options_release) struct run_options options = {
         .files = calloc((size_t)argc + 1, sizeof(char *)),
         .environment = calloc((size_t)argc + 1, sizeof(char *)),
+        .hosts = calloc((size_t)argc + 1, sizeof(char *)),
     };
     const char *argument = NULL;
     int option;
 
     *ret_status = EXIT_OURS;
-    if (!options.files || !options.environment)
+    if (!options.files || !options.environment || !options.hosts)
         return false;
 
     while ((option = verb_next_option(verb, argc, argv, &argument)) != VERB_OPTIONS_END) {
@@ -144,6 +161,7 @@ void run_options_release(struct run_options *options)
 {
     free(options->files);
     free(options->environment);
+    free(options->hosts);
     *options = (struct run_options){};
 }
 

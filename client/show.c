@@ -6,6 +6,7 @@
 
 #include "client/file-list.h"
 #include "client/helper.h"
+#include "client/network-use.h"
 #include "client/policy-text.h"
 #include "client/result.h"
 #include "client/runs.h"
@@ -153,6 +154,7 @@ static int print_run(const struct result *run)
     print_usage(&run->usage);
     print_files(run);
     print_skipped(run->skipped_files);
+    network_use_print(run->network_use);
     print_policy(run->policy);
     print_tail("stdout", run->standard_output);
     print_tail("stderr", run->standard_error);

@@ -31,6 +31,14 @@ static int option_id(const struct verb *verb, int c)
     return c;
 }
 
+/* As getopt_long() calls it. */
+static int argument_kind(const struct verb_option *option)
+{
+    return !option->argument  ? no_argument
+           : option->optional ? optional_argument
+                              : required_argument;
+}
+
 int verb_next_option(const struct verb *verb, int argc, char **argv, const char **ret_argument)
 {
     struct option longs[OPTIONS_MAX + 1] = {};
@@ -38,8 +46,7 @@ int verb_next_option(const struct verb *verb, int argc, char **argv, const char 
 
     for (size_t i = 0; i < verb->n_options && i < OPTIONS_MAX; i++) {
         const struct verb_option *o = &verb->options[i];
-        longs[i] = (struct option){ o->name, o->argument ? required_argument : no_argument, NULL,
-                                    (int)o->id };
+        longs[i] = (struct option){ o->name, argument_kind(o), NULL, (int)o->id };
         if (o->letter)
             *end++ = o->letter;
         if (o->letter && o->argument)
@@ -137,8 +144,11 @@ static void print_option(const struct verb_option *option)
 {
     int width = printf(option->letter ? "  -%c, " : "      ", option->letter);
 
-    width += printf("--%s%s%s", option->name, option->argument ? " " : "",
-                    option->argument ? option->argument : "");
+    width += printf("--%s%s%s%s", option->name,
+                    !option->argument  ? ""
+                    : option->optional ? "[="
+                                       : " ",
+                    option->argument ? option->argument : "", option->optional ? "]" : "");
     if (width > HELP_INDENT - 2) {
         putchar('\n');
         width = 0;

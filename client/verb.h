@@ -12,6 +12,7 @@ struct verb_option {
     char letter; /* 0 for none */
     const char *name;
     const char *argument; /* what the help calls it; NULL if the option takes none */
+    bool optional;        /* the argument may be missing, and is joined by "=" */
     const char *text;
 };
 

@@ -24,6 +24,10 @@ def c_text(text):
     return json.dumps(text.strip()) if text else "NULL"
 
 
+def c_bool(value):
+    return "true" if value else "false"
+
+
 def ids(verbs):
     names = sorted({option["long"] for verb in verbs for option in options(verb)})
     yield "enum verb_id {"
@@ -41,7 +45,8 @@ def tables(verbs):
         for option in options(verb):
             short = f"'{option['short']}'" if "short" in option else "0"
             yield (f"    {{ OPTION_{c_name(option['long'])}, {short}, {c_text(option['long'])}, "
-                   f"{c_text(option.get('argument'))}, {c_text(option['text'])} }},")
+                   f"{c_text(option.get('argument'))}, {c_bool(option.get('optional'))}, "
+                   f"{c_text(option['text'])} }},")
         yield "};\n"
     yield "static const struct verb verbs[] = {"
     for verb in verbs:
@@ -68,7 +73,8 @@ def man(verbs):
             if "short" in option:
                 label = f"\\fB\\-{option['short']}\\fR, {label}"
             if "argument" in option:
-                label += f" \\fI{roff(option['argument'])}\\fR"
+                word = f"\\fI{roff(option['argument'])}\\fR"
+                label += f"[={word}]" if option.get("optional") else f" {word}"
             yield f".TP\n{label}\n{roff(option['text'])}"
 
 

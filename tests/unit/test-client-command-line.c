@@ -147,6 +147,27 @@ static void options_that_repeat_are_all_kept(void **state)
     assert_false(run_options_exceed_defaults(&line.options));
 }
 
+static void network_may_name_hosts(void **state)
+{
+    _cleanup_line_ struct command_line any, some;
+    static const char *const bad[] = { "--network=", "--network=a,", "--network=,a",
+                                       "--network=a,,b" };
+
+    assert_true(PARSE(&any, "--network", "x.py"));
+    assert_true(any.options.network);
+    assert_int_equal(any.options.n_hosts, 0);
+    assert_string_equal(any.options.script, "x.py");
+    assert_true(PARSE(&some, "--network=a.example,b.example", "--network=*.c.example", "x.py"));
+    assert_true(some.options.network);
+    assert_int_equal(some.options.n_hosts, 2);
+    assert_string_equal(some.options.hosts[0], "a.example,b.example");
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+        _cleanup_line_ struct command_line line;
+        assert_false(PARSE(&line, bad[i], "x.py"));
+        assert_int_equal(line.status, EXIT_USAGE);
+    }
+}
+
 static void every_way_to_end_has_its_status(void **state)
 {
     static const struct {
@@ -199,6 +220,7 @@ int main(void)
         cmocka_unit_test(standard_input_is_a_script_called_dash),
         cmocka_unit_test(missing_script_is_a_usage_error),
         cmocka_unit_test(options_that_repeat_are_all_kept),
+        cmocka_unit_test(network_may_name_hosts),
         cmocka_unit_test(every_way_to_end_has_its_status),
         cmocka_unit_test(denials_are_told_apart_from_failures),
     };
