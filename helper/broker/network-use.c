@@ -1,6 +1,8 @@
 /* See network-use.h. Names and rules are of the egress process's making, out of what the program
- * said: printable, and no more than that is known of them. */
+ * said. */
 #include "broker/network-use.h"
+#include "common/cleanup.h"
+#include "common/escape.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +17,19 @@ void network_use_release(struct network_use *use)
 
 static void note_refusal(struct network_use *use, const char *name, uint32_t port, const char *rule)
 {
+    _cleanup_free_ char *host = escape_text(name, strlen(name), 80);
+    _cleanup_free_ char *reason = escape_text(rule, strlen(rule), 120);
     bool is_ipv6 = strchr(name, ':') != NULL;
 
-    if (use->refusal[0] == '\0')
-        snprintf(use->refusal, sizeof(use->refusal), "%s%.80s%s:%u was refused by %.120s",
-                 is_ipv6 ? "[" : "", name, is_ipv6 ? "]" : "", port, rule);
+    if (host && reason && use->refusal[0] == '\0')
+        snprintf(use->refusal, sizeof(use->refusal), "%s%s%s:%u was refused by %s",
+                 is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port, reason);
+}
+
+/* Stays what an integer of the interface can be. */
+static void add_bytes(uint64_t *sum, uint64_t bytes)
+{
+    *sum = bytes > INT64_MAX - *sum ? INT64_MAX : *sum + bytes;
 }
 
 void network_use_add(struct network_use *use, const struct egress_connection *connection)
@@ -29,8 +39,8 @@ void network_use_add(struct network_use *use, const struct egress_connection *co
     sum->connections++;
     sum->refused += connection->verdict == EGRESS_REFUSED;
     sum->failed += connection->verdict == EGRESS_FAILED;
-    sum->bytes_sent += connection->bytes_sent;
-    sum->bytes_received += connection->bytes_received;
+    add_bytes(&sum->bytes_sent, connection->bytes_sent);
+    add_bytes(&sum->bytes_received, connection->bytes_received);
     if (connection->verdict == EGRESS_REFUSED)
         note_refusal(use, connection->name, connection->port, connection->rule);
 }

@@ -1,6 +1,7 @@
 /* The network of a run that was granted one: its egress process, from the connection to its last
  * word. A run without a network has none of this. */
 #include "broker/run-internal.h"
+#include "common/escape.h"
 #include "common/quantity.h"
 
 #include <stdarg.h>
@@ -55,8 +56,10 @@ static void gone(struct run *run, int error)
 
 static void failed(struct run *run, const struct egress_error *error)
 {
+    _cleanup_free_ char *shown = escape_text(error->message, strlen(error->message), 400);
+
     if (run->go_usec == 0)
-        blame(run, "The network could not be had: %.400s", error->message);
+        blame(run, "The network could not be had: %s", shown ? shown : "its service failed.");
     else
         gone(run, -EBADMSG);
 }
