@@ -22,6 +22,7 @@ TESTS = pathlib.Path(__file__).parents[1]
 # Modules of this directory that run in the machine, and where they lie there.
 INSIDE = (
     "egress_client.py",
+    "egress_double.py",
     "engine_client.py",
     "engine_double.py",
     "package_index.py",
