@@ -7,8 +7,9 @@ from approvals import NO, NOT_HANDLED, SEVERAL, dry_run, rules
 from terminal import Terminal, answer
 
 NETWORK, RESOURCES, CLOUD = (f"io.sbxctl.run-{name}" for name in ("network", "resources", "cloud"))
-NO_NETWORK_HERE = "cannot give a sandbox access to the network"
-ML, CLOUD_ADMIN, NIGHT = (f"50-sbxctl-{name}.rules" for name in ("ml-network", "cloud-admin", "night"))
+ML, CLOUD_ADMIN, NIGHT, HOSTS = (
+    f"50-sbxctl-{name}.rules" for name in ("ml-network", "cloud-admin", "night", "hosts")
+)
 THROWS = '(function () { throw new Error("broken"); })()'
 # Whether polkit is asked within the combined dialog.
 COMBINED = 'action.lookup("actions").indexOf(" ") > 0'
@@ -83,7 +84,8 @@ def only_an_administrator_lets_it_run(machine, args, action="run-elevated"):
     assert (dialog.action, dialog.identity) == (f"io.sbxctl.{action}", "bob")
     assert refused.status == 126, refused
     assert decision(machine, "alice")["SBXCTL_DECISION"] == "refused"
-    assert run_at_terminal(machine, args, "bob-pw")[1].status == 125
+    # The cloud hangs up on it.
+    assert run_at_terminal(machine, args, "bob-pw")[1].status == (125 if "e2b" in args else 0)
     assert decision(machine, "alice")["SBXCTL_DECISION"] == "allowed"
 
 
@@ -98,7 +100,7 @@ def test_members_of_ml_get_the_network_with_up_to_1_gib_without_being_asked(mach
         small = approvals(machine, SEVERAL, "bob")
         assert small[NETWORK] == small[RESOURCES] == "yes"
         allowed = run(machine, SEVERAL, "bob")
-    assert allowed.status == 125 and NO_NETWORK_HERE in allowed.errors
+    assert (allowed.status, allowed.text) == (0, "4\n"), allowed
     assert decision(machine, "bob")["SBXCTL_DECISION"] == "allowed"
 
 
@@ -132,6 +134,19 @@ def test_others_than_members_of_ml_are_asked(machine, bob_in):
         policy = machine.sbxctl(["policy"], "alice").text
         assert "needs your password (io.sbxctl.run-network)" in policy
         assert "no approval needed (io.sbxctl.run-network)" in machine.sbxctl(["policy"], "bob").text
+
+
+@pytest.mark.parametrize(
+    "names, answer",
+    [
+        ("=pypi.org", "yes"), ("=files.pythonhosted.org,PyPI.org.", "yes"), ("=pypi.org,example.org", "challenge"),
+        ("=*.pypi.org", "challenge"), ("=any", "challenge"), ("=none", "challenge"), ("", "challenge"),
+    ],
+)
+def test_with_a_list_of_hosts_those_who_name_them_are_not_asked(machine, names, answer):
+    with rules(machine, example=HOSTS):
+        assert approvals(machine, [f"--network{names}"])[NETWORK] == answer
+        assert run(machine, [f"--network{names}"]).status == (0 if answer == "yes" else 126)
 
 
 @pytest.mark.parametrize("more, action", [([], "run-cloud"), (["--memory", "1G"], "run-elevated")])
@@ -171,7 +186,7 @@ def test_at_night_nobody_runs_anything(machine, hour, may_run):
 def test_a_combined_dialog_is_passed_with_the_own_password(machine):
     dialog, passed = run_at_terminal(machine, SEVERAL, "alice-pw")
     assert (dialog.action, dialog.identity) == ("io.sbxctl.run-elevated", "alice")
-    assert passed.status == 125 and NO_NETWORK_HERE in passed.screen, passed
+    assert passed.status == 0, passed
     assert run_at_terminal(machine, SEVERAL, "bob-pw")[1].status == 126
 
 
