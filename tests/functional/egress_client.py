@@ -270,11 +270,16 @@ class _Echo(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        """Connections that are reset are what tests are about."""
+
+
 @contextlib.contextmanager
 def web_server(address="127.0.0.1", port=0, handler=_Echo):
     """A web server on an address of the machine (outside of any sandbox), which tells what it was asked.
     Its .port is the one it got, .seen what came."""
-    with http.server.ThreadingHTTPServer((address, port), handler) as server:
+    with _Server((address, port), handler) as server:
         server.seen = []
         server.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
