@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "json-scan.h"
@@ -72,6 +73,30 @@ int json_parse_guarded(const char *data, size_t size, json_object **ret)
      * unescaping) makes its object, and with it the sum, smaller than what the scanner counted. */
     members = count_members(object);
     if (members < 0 || (size_t)members != extent.members)
+        return -EBADMSG;
+    *ret = TAKE_PTR(object);
+    return 0;
+}
+
+int json_parse_items(const char *data, size_t size, json_object **ret)
+{
+    _cleanup_free_ char *wrapped = NULL;
+    _cleanup_json_ json_object *object = NULL;
+
+    if (size > INT_MAX)
+        return -EBADMSG;
+    if (size == 0 || data[0] != '[')
+        return json_parse_guarded(data, size, ret);
+    int n = asprintf(&wrapped, "{\"items\":%.*s}", (int)size, data);
+    if (n < 0) {
+        wrapped = NULL;
+        return -ENOMEM;
+    }
+    int r = json_parse_guarded(wrapped, (size_t)n, &object);
+    if (r < 0)
+        return r;
+    /* What follows the array would have become members beside it. */
+    if (json_object_object_length(object) != 1)
         return -EBADMSG;
     *ret = TAKE_PTR(object);
     return 0;

@@ -27,6 +27,10 @@ static inline void json_putp(json_object **o)
  * for too many items, -ENOMEM. */
 int json_parse_guarded(const char *data, size_t size, json_object **ret);
 
+/* The same for a document that may be an array, too: that becomes the member "items" of an object.
+ */
+int json_parse_items(const char *data, size_t size, json_object **ret);
+
 enum json_field_type {
     JSON_FIELD_STRING, /* const char *, borrowed from the object, no NUL inside */
     JSON_FIELD_BOOL,   /* bool */

@@ -61,29 +61,11 @@ const char *http_header(struct http *http, const char *name)
 
 /* ---- receiving */
 
-/* An array becomes an object, which is what the guard in common/json.h takes. */
 static json_object *parse(const char *data, size_t size)
 {
-    _cleanup_free_ char *wrapped = NULL;
     json_object *object = NULL;
 
-    if (size > 0 && data[0] == '[') {
-        int n = asprintf(&wrapped, "{\"items\":%.*s}", (int)size, data);
-        if (n < 0) {
-            wrapped = NULL;
-            return NULL;
-        }
-        data = wrapped;
-        size = (size_t)n;
-    }
-    if (json_parse_guarded(data, size, &object) < 0)
-        return NULL;
-    /* What follows the array would have become members beside it. */
-    if (wrapped && json_object_object_length(object) != 1) {
-        json_object_put(object);
-        return NULL;
-    }
-    return object;
+    return json_parse_items(data, size, &object) < 0 ? NULL : object;
 }
 
 static int handle_line(struct transfer *t, const char *line, size_t size)
