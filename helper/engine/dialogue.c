@@ -47,8 +47,7 @@ void dialogue_send_error(int broker, const char *sandbox, const char *phase, con
 
 /* ---- ready */
 
-/* Returns OUTCOME_KILL with the grace period, or OUTCOME_GONE. */
-static enum outcome receive_kill(int broker, uint64_t *ret_grace)
+enum outcome dialogue_receive_kill(int broker, uint64_t *ret_grace)
 {
     struct engine_message message;
     int fds[PACKET_FDS_MAX];
@@ -96,7 +95,7 @@ enum outcome dialogue_await_ready(int broker, int control, uint64_t timeout_usec
             return OUTCOME_FAILED;
         /* A grace period has no use before the program runs. */
         if (fds[0].revents)
-            return receive_kill(broker, &grace);
+            return dialogue_receive_kill(broker, &grace);
         if (fds[1].revents)
             return receive_ready(control, ret, ret_workspace);
     }
@@ -119,7 +118,7 @@ enum outcome dialogue_await_end(int broker, struct dialogue_ends *ends)
         return OUTCOME_GONE;
     if (r == 0)
         return ends->lifetime <= now() ? OUTCOME_TIMEOUT : OUTCOME_KILL;
-    enum outcome outcome = receive_kill(broker, &grace);
+    enum outcome outcome = dialogue_receive_kill(broker, &grace);
     if (outcome != OUTCOME_KILL || grace == 0 || ends->grace != UINT64_MAX)
         return outcome;
     ends->grace = grace < ends->lifetime ? now() + grace : ends->lifetime;

@@ -37,6 +37,9 @@ struct dialogue_ends {
 };
 struct dialogue_ends dialogue_ends(const struct engine_start *start);
 
+/* Takes what there is from the broker: OUTCOME_KILL with the grace period, or OUTCOME_GONE. */
+enum outcome dialogue_receive_kill(int broker, uint64_t *ret_grace);
+
 /* Waits for the broker's word, or its hanging up, or the end of a time. Returns OUTCOME_GRACE at
  * most once, and is to be called again then; else _TIMEOUT, _KILL or _GONE. */
 enum outcome dialogue_await_end(int broker, struct dialogue_ends *ends);

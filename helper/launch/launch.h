@@ -36,6 +36,10 @@ int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t 
 /* Returns a socket that listens on LAUNCH_LISTEN_PORT of 127.0.0.1, or a negative errno. */
 int listen_on_loopback(void);
 
+/* Walks to the folder of @name, a plain path, making what is missing and following no link. Returns
+ * its fd, with the last component in @ret_leaf, borrowed from @name; or a negative errno. */
+int put_open_folder(int workspace, const char *name, const char **ret_leaf);
+
 /* Installs the filters of seccomp-gen.c for this process and all it will start. Needs no_new_privs.
  * Returns 0 or a negative errno. */
 int seccomp_install(void);

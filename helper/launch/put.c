@@ -11,9 +11,7 @@
 
 static char buffer[128 * 1024];
 
-/* Walks to the folder of @name, making what is missing. Returns its fd, with the last component in
- * @ret_leaf, borrowed from @name; or a negative errno. */
-static int open_parent(int workspace, const char *name, const char **ret_leaf)
+int put_open_folder(int workspace, const char *name, const char **ret_leaf)
 {
     _cleanup_close_ int dir = fcntl(workspace, F_DUPFD_CLOEXEC, 0);
     const char *slash;
@@ -98,7 +96,7 @@ int put_file(int workspace, const char *name, mode_t mode, int source, uint64_t 
 
     if (!path_is_plain(name) || strlen(name) > LAUNCH_NAME_MAX || size > INT64_MAX)
         return -EINVAL;
-    _cleanup_close_ int dir = open_parent(workspace, name, &leaf);
+    _cleanup_close_ int dir = put_open_folder(workspace, name, &leaf);
     if (dir < 0)
         return dir;
     _cleanup_close_ int file =
