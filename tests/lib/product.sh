@@ -8,7 +8,7 @@ STAGE=$BUILD/stage
 INSTALLED=/etc/sbxctl-test-machine
 # Sockets that the machine listens on. An engine's socket is enough to make the engine known.
 SOCKETS=(sbxctl-helper.socket sbxctl-engine-systemd.socket sbxctl-engine-docker.socket
-         sbxctl-egress.socket)
+         sbxctl-engine-e2b.socket sbxctl-egress.socket)
 
 # configure DIRECTORY [MESON OPTION]...: as the product is packaged, so that paths are the real ones.
 configure() {

@@ -1,0 +1,378 @@
+/* The program's way through the sandbox, see run.h. */
+#include "run.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/escape.h"
+#include "common/quantity.h"
+#include "script.h"
+
+#define INPUT_MAX (32 * 1024)
+/* envd's sign of life comes every 20 s; a program that takes all CPUs may hold it up. */
+#define SILENCE_USEC (90 * USEC_PER_SEC)
+#define TERM_SILENCE_USEC (5 * USEC_PER_SEC)
+#define FLUSH_USEC (USEC_PER_SEC / 10)
+
+static bool is_stop(int error)
+{
+    return error == -ECANCELED || error == -ETIME;
+}
+
+/* ---- standard input */
+
+static int stop_input(struct run *run)
+{
+    run->input_watch->fd = -1;
+    run->input = close_fd(run->input);
+    return 0;
+}
+
+static int on_input(void *userdata)
+{
+    struct run *run = userdata;
+    char data[INPUT_MAX];
+
+    ssize_t n = read(run->input, data, sizeof(data));
+    if (n <= 0) {
+        int r = envd_close_input(run->envd, run->pid);
+        stop_input(run);
+        return is_stop(r) ? r : 0;
+    }
+    int r = envd_send_input(run->envd, run->pid, data, (size_t)n);
+    /* The program ended, or takes no more. */
+    return r < 0 && !is_stop(r) ? stop_input(run) : r;
+}
+
+/* A file is sent before the program starts. Returns it, borrowed, or -1. */
+static int input_file(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) >= 0 && S_ISREG(st.st_mode) ? fd : -1;
+}
+
+/* Of a pipe, what comes while the program runs is handed on as it comes; most have nothing and are
+ * closed by now, which saves a request. */
+static void sort_input(struct run *run)
+{
+    struct pollfd look = { .fd = run->input, .events = POLLIN };
+    struct stat st;
+    bool at_end = poll(&look, 1, 0) == 1 && (look.revents & POLLIN) == 0;
+
+    if (at_end || fstat(run->input, &st) < 0 || !S_ISFIFO(st.st_mode))
+        run->input = close_fd(run->input);
+}
+
+/* ---- streams */
+
+static int on_output(bool is_stderr, const char *data, size_t size, void *userdata)
+{
+    struct run *run = userdata;
+
+    return sink_write(&run->sinks[is_stderr], data, size);
+}
+
+static bool is_full(void *userdata)
+{
+    const struct run *run = userdata;
+
+    return sink_is_full(&run->sinks[0]) || sink_is_full(&run->sinks[1]);
+}
+
+static void on_started(uint32_t pid, void *userdata)
+{
+    struct run *run = userdata;
+
+    run->pid = pid;
+    if (run->input >= 0)
+        run->input_watch->fd = run->input;
+}
+
+static int flush(struct run *run)
+{
+    int r = 0;
+
+    while (r >= 0 && is_full(run))
+        r = http_wait(&run->cloud->http, FLUSH_USEC);
+    return r;
+}
+
+static void close_streams(struct run *run)
+{
+    stop_input(run);
+    for (size_t i = 0; i < 2; i++)
+        sink_close(&run->sinks[i]);
+}
+
+static int open_streams(struct run *run, const int stdio[3])
+{
+    int r = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        int opened = sink_open(&run->sinks[i], stdio[i + 1], &run->cloud->http,
+                               run->sink_watches[i], &run->running);
+        r = r < 0 ? r : opened;
+    }
+    return r;
+}
+
+/* A line among the program's own, since a result has no other place for it. */
+static void say(struct run *run, const char *text)
+{
+    if (sink_write(&run->sinks[1], text, strlen(text)) >= 0)
+        flush(run);
+}
+
+/* ---- arguments */
+
+static json_object *arguments_of(const struct run *run, const char *script)
+{
+    static const char *const fixed[] = { "-c", NULL, "sbxctl", NULL, NULL };
+    json_object *arguments = json_object_new_array();
+    int r = arguments ? 0 : -ENOMEM;
+
+    for (size_t i = 0; r >= 0 && i < ELEMENTS(fixed); i++) {
+        const char *text = i == 1   ? script
+                           : i == 3 ? run->directory
+                           : i == 4 ? run->folder
+                                    : fixed[i];
+        r = json_object_array_add(arguments, json_object_new_string(text));
+    }
+    if (r < 0) {
+        json_object_put(arguments);
+        return NULL;
+    }
+    return arguments;
+}
+
+static json_object *program_arguments(const struct run *run, const struct launch_program *program)
+{
+    json_object *arguments = arguments_of(run, SCRIPT_RUN);
+    int r = arguments ? transfer_add_executables(&run->transfer, arguments) : -ENOMEM;
+
+    for (char *const *word = program->argv; r >= 0 && *word; word++)
+        r = json_object_array_add(arguments, json_object_new_string(*word));
+    if (r < 0) {
+        json_object_put(arguments);
+        return NULL;
+    }
+    return arguments;
+}
+
+/* The parser has seen to it that each has its equals sign. */
+static json_object *environment_of(const struct launch_program *program)
+{
+    json_object *environment = json_object_new_object();
+    int r = environment ? 0 : -ENOMEM;
+
+    for (char *const *variable = program->env; r >= 0 && *variable; variable++) {
+        const char *value = strchr(*variable, '=');
+        _cleanup_free_ char *name = strndup(*variable, (size_t)(value - *variable));
+        r = name ? json_add_string(environment, name, value + 1) : -ENOMEM;
+    }
+    if (r < 0) {
+        json_object_put(environment);
+        return NULL;
+    }
+    return environment;
+}
+
+/* JSON has no other strings. */
+static bool is_text(const struct launch_program *program)
+{
+    for (char *const *word = program->argv; *word; word++)
+        if (!utf8_is_valid(*word))
+            return false;
+    for (char *const *word = program->env; *word; word++)
+        if (!utf8_is_valid(*word))
+            return false;
+    return true;
+}
+
+/* ---- the program's end */
+
+static void tell_left_out(struct run *run)
+{
+    const char *name = run->report.left_out;
+    _cleanup_free_ char *shown = escape_text(name, strlen(name), 120);
+    char line[400], size[QUANTITY_TEXT];
+
+    if (name[0] == '\0')
+        return;
+    snprintf(line, sizeof(line),
+             "sbxctl: '%s' (%s) did not fit into the workspace on this machine and is lost, as is "
+             "what is larger.\n",
+             shown ? shown : "?", format_bytes(run->report.left_out_bytes, size));
+    say(run, line);
+}
+
+static int collect(struct run *run)
+{
+    _cleanup_json_ json_object *arguments = arguments_of(run, SCRIPT_COLLECT);
+    char line[ENGINE_TEXT_MAX + 80];
+
+    if (!arguments)
+        return -ENOMEM;
+    run->collected = true;
+    int r = transfer_collect(&run->transfer, run->envd, arguments, &run->report);
+    if (is_stop(r))
+        return r;
+    if (r < 0) {
+        snprintf(line, sizeof(line), "sbxctl: Not all files of the run could be fetched: %s\n",
+                 run->cloud->error);
+        say(run, line);
+    }
+    tell_left_out(run);
+    return 0;
+}
+
+/* By the shell's status, which is 128 and more for a signal. */
+static void explain(const struct envd_result *result, const struct transfer_report *report,
+                    struct launch_exited *ret)
+{
+    int signal = result->exit_code > 128 ? result->exit_code - 128 : result->signal;
+
+    *ret = (struct launch_exited){
+        .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_EXITED },
+        .kind = LAUNCH_EXIT_CODE,
+        .value = result->exit_code,
+        .cpu_usec = report->cpu_usec == UINT64_MAX ? 0 : report->cpu_usec,
+        .scratch_files = report->scratch_files,
+    };
+    if (result->exit_code == 127 && report->is_missing) {
+        ret->kind = LAUNCH_EXIT_EXEC;
+        ret->value = ENOENT;
+    } else if (result->exit_code < 0 || (signal > 0 && signal < NSIG)) {
+        ret->kind = LAUNCH_EXIT_SIGNAL;
+        ret->value = signal > 0 ? signal : SIGKILL;
+    }
+}
+
+static void explain_no_start(int error, struct launch_exited *ret)
+{
+    *ret = (struct launch_exited){
+        .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_EXITED },
+        .kind = LAUNCH_EXIT_EXEC,
+        .value = error,
+    };
+}
+
+static int start(struct run *run, const struct launch_program *program, struct envd_result *ret)
+{
+    _cleanup_json_ json_object *arguments = program_arguments(run, program);
+    _cleanup_json_ json_object *environment = environment_of(program);
+    const struct envd_program wanted = {
+        .arguments = arguments,
+        .environment = environment,
+        .takes_input = run->input >= 0,
+        .silence_usec = SILENCE_USEC,
+        .output = on_output,
+        .full = is_full,
+        .started = on_started,
+        .userdata = run,
+        .running = &run->running,
+    };
+
+    *ret = (struct envd_result){ 0 };
+    return arguments && environment ? envd_run(run->envd, &wanted, ret) : -ENOMEM;
+}
+
+static enum run_end conclude(struct run *run, int r, const struct envd_result *result,
+                             struct launch_exited *ret)
+{
+    if (r < 0 && !result->may_have_started && !is_stop(r)) {
+        fprintf(stderr, SD_ERR "%s\n", run->cloud->error);
+        explain_no_start(ECOMM, ret);
+        return RUN_EXITED;
+    }
+    r = r < 0 ? r : flush(run);
+    r = r < 0 ? r : collect(run);
+    if (is_stop(r))
+        return RUN_STOPPED;
+    if (r < 0)
+        return RUN_UNKNOWN;
+    explain(result, &run->report, ret);
+    return RUN_EXITED;
+}
+
+enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3],
+                         struct launch_exited *ret)
+{
+    struct envd_result result = { 0 };
+    char path[128];
+
+    run->input = stdio[0];
+    int file = input_file(run->input);
+    int r = open_streams(run, stdio);
+    if (r >= 0 && !is_text(program))
+        r = -EILSEQ;
+    if (r < 0) {
+        close_streams(run);
+        explain_no_start(-r, ret);
+        return RUN_EXITED;
+    }
+    snprintf(run->directory, sizeof(run->directory), "%s", program->directory);
+    snprintf(path, sizeof(path), "%s/stdin", run->folder);
+    run->went = true;
+    run->collected = false;
+    r = transfer_upload(&run->transfer, run->envd, run->directory, file, path);
+    sort_input(run);
+    r = r < 0 ? r : start(run, program, &result);
+    enum run_end end = conclude(run, r, &result, ret);
+    if (end == RUN_EXITED)
+        close_streams(run);
+    return end;
+}
+
+void run_ask_to_end(struct run *run)
+{
+    _cleanup_json_ json_object *arguments = arguments_of(run, SCRIPT_TERM);
+    struct envd_program program = {
+        .arguments = arguments,
+        .silence_usec = TERM_SILENCE_USEC,
+        .output = on_output,
+        .userdata = run,
+    };
+    struct envd_result result;
+
+    if (arguments)
+        envd_run(run->envd, &program, &result);
+}
+
+void run_rescue(struct run *run)
+{
+    if (run->went && !run->collected)
+        collect(run);
+    flush(run);
+    close_streams(run);
+}
+
+/* ---- all of it */
+
+void run_open(struct run *run, struct cloud *cloud, struct envd *envd, const char *run_id)
+{
+    *run = (struct run){ .cloud = cloud, .envd = envd, .input = -1 };
+    run->transfer.workspace = -1;
+    run->report.cpu_usec = run->report.oom_kills = UINT64_MAX;
+    run->input_watch = http_watch(&cloud->http, -1, POLLIN, on_input, run);
+    for (size_t i = 0; i < 2; i++) {
+        run->sink_watches[i] = http_watch(&cloud->http, -1, POLLOUT, NULL, NULL);
+        run->sinks[i].fd = -1;
+    }
+    snprintf(run->folder, sizeof(run->folder), "/tmp/.sbxctl-%s", run_id);
+}
+
+void run_close(struct run *run)
+{
+    close_streams(run);
+    transfer_release(&run->transfer);
+    run->transfer.workspace = close_fd(run->transfer.workspace);
+}

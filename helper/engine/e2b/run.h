@@ -1,0 +1,44 @@
+/* One program in a cloud sandbox: its files up, its streams here and there, its files home. Called
+ * by sandbox.c. */
+#pragma once
+
+#include "launch/launch.h"
+#include "sink.h"
+#include "transfer.h"
+
+struct run {
+    struct cloud *cloud; /* borrowed, as is the next */
+    struct envd *envd;
+    struct transfer transfer;
+    char folder[80]; /* of our own, in the sandbox */
+    char directory[512];
+    /* Of the program that runs. */
+    struct http_watch *input_watch;
+    struct sink sinks[2];
+    struct http_watch *sink_watches[2];
+    int input; /* -1: none that comes as it goes */
+    uint32_t pid;
+    struct http_transfer *running;
+    bool went;      /* there was a program */
+    bool collected; /* its files were */
+    struct transfer_report report;
+};
+
+/* Watches are added to the cloud's. */
+void run_open(struct run *run, struct cloud *cloud, struct envd *envd, const char *run_id);
+void run_close(struct run *run);
+
+enum run_end {
+    RUN_EXITED,  /* with @ret */
+    RUN_UNKNOWN, /* with a sentence in the cloud's error */
+    RUN_STOPPED, /* by a watch, or the deadline */
+};
+
+/* Runs a program, whose descriptors it owns, until its streams are written and its files are here.
+ */
+enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3],
+                         struct launch_exited *ret);
+/* Asks it to end, from within a watch of its own. */
+void run_ask_to_end(struct run *run);
+/* Ends it, and brings home what can be brought until the cloud's deadline. */
+void run_rescue(struct run *run);
