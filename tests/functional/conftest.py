@@ -15,6 +15,7 @@ import time
 import uuid
 
 import docker_engine
+import e2b_engine
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
@@ -265,3 +266,16 @@ def machine(request):
     if engine == "docker":
         docker_engine.use_machine_as_image(machine)
     return machine
+
+
+@pytest.fixture(scope="module")
+def standing_cloud(machine):
+    with e2b_engine.cloud(machine) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def cloud(standing_cloud):
+    """E2B's cloud as far as the machine can tell, with nothing in it and no fault."""
+    standing_cloud.reset()
+    return standing_cloud

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import subprocess
+import textwrap
 
 ROOT = pathlib.Path(__file__).parents[2]
 STAND_IN = "/run/sbxctl-test-e2b"
@@ -114,3 +115,24 @@ def cloud(machine):
         stop(machine)
         machine.run(["systemctl", "stop", STAND_IN_UNIT])
         machine.run(["rm", "-f", CREDENTIAL, CONFIG])
+
+
+def inside(machine, code, *arguments, timeout=60):
+    """Runs a program as the broker's user against the engine; it prints one JSON value."""
+    become = ["setpriv", "--reuid=sbxctl", "--regid=sbxctl", "--clear-groups", "env", "ENGINE=e2b"]
+    code = "import json, os, time\nfrom engine_client import *\n" + textwrap.dedent(code)
+    result = machine.run([*become, *machine.python(code, *arguments)], timeout=timeout)
+    assert result.status == 0, result
+    return json.loads(result.stdout)
+
+
+def refusal(machine, **options):
+    """What the engine says instead of making a sandbox."""
+    return inside(machine, """
+        import sys
+        try:
+            with Sandbox(**json.loads(sys.argv[1])):
+                print("null")
+        except EngineError as error:
+            print(json.dumps(error.args[0]))
+    """, json.dumps(options))

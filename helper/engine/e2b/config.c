@@ -22,6 +22,7 @@ void config_release(struct config *config)
     free(config->ca_file);
     free(config->proxy);
     free(config->user);
+    free(config->interpreters);
     *config = (struct config){ 0 };
 }
 
@@ -72,16 +73,6 @@ static int replace_number(uint64_t *target, const char *value)
     return r;
 }
 
-static int replace_truth(bool *target, const char *value)
-{
-    bool yes = strcmp(value, "yes") == 0;
-
-    if (!yes && strcmp(value, "no") != 0)
-        return -EINVAL;
-    *target = yes;
-    return 0;
-}
-
 static int handle_key(void *userdata, const char *section, const char *key, const char *value)
 {
     struct config *config = userdata;
@@ -102,8 +93,9 @@ static int handle_key(void *userdata, const char *section, const char *key, cons
         return replace(&config->proxy, value, consists_of(value, LETTERS "-._:/[]@"));
     if (strcmp(key, "User") == 0)
         return replace(&config->user, value, consists_of(value, LETTERS "-_."));
-    if (strcmp(key, "Interpreter") == 0)
-        return replace_truth(&config->interpreter, value);
+    if (strcmp(key, "Interpreters") == 0)
+        return replace(&config->interpreters, value,
+                       value[0] == '\0' || consists_of(value, LETTERS "-_./: "));
     if (strcmp(key, "MaxSandboxes") == 0)
         return replace_number(&config->max_sandboxes, value);
     return -ENOENT;
@@ -114,6 +106,7 @@ static int fill(struct config *config, const char *path, char **ret_error)
     int r = replace(&config->domain, "e2b.app", true);
 
     r = r < 0 ? r : replace(&config->template_id, "code-interpreter-v1", true);
+    r = r < 0 ? r : replace(&config->interpreters, "code-interpreter-v1", true);
     r = r < 0 ? r : replace(&config->ca_file, "/etc/ssl/certs/ca-certificates.crt", true);
     r = r < 0 ? r : config_file_load(path, handle_key, config, ret_error);
     if (r < 0 && r != -ENOENT)
@@ -129,7 +122,7 @@ static int fill(struct config *config, const char *path, char **ret_error)
 
 int config_load(const char *path, struct config *ret, char **ret_error)
 {
-    struct config config = { .interpreter = true, .max_sandboxes = 8 };
+    struct config config = { .max_sandboxes = 8 };
 
     *ret_error = NULL;
     int r = fill(&config, path, ret_error);

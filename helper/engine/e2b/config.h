@@ -11,9 +11,9 @@ struct config {
     char *sandbox_url; /* NULL: by the domain; else one for all sandboxes */
     char *template_id; /* for runs that name none */
     char *ca_file;
-    char *proxy;      /* NULL: none */
-    char *user;       /* NULL: the template's own */
-    bool interpreter; /* Python by the code interpreter, where the template has it */
+    char *proxy;        /* NULL: none */
+    char *user;         /* NULL: the template's own */
+    char *interpreters; /* templates that carry a code interpreter, with spaces between them */
     uint64_t max_sandboxes;
 };
 

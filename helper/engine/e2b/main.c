@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-id128.h>
 #include <curl/curl.h>
@@ -81,10 +80,7 @@ static int forget_environment(void)
 /* Nobody looks into this process, and nothing of it is written anywhere. */
 static int hide_memory(void)
 {
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }) < 0)
-        return -errno;
-    return 0;
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 static int load_config(struct config *ret)

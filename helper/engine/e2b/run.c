@@ -19,6 +19,8 @@
 /* envd's sign of life comes every 20 s; a program that takes all CPUs may hold it up. */
 #define SILENCE_USEC (90 * USEC_PER_SEC)
 #define TERM_SILENCE_USEC (5 * USEC_PER_SEC)
+/* For who closes it, to have done so. */
+#define INPUT_WAIT_MSEC 250
 #define FLUSH_USEC (USEC_PER_SEC / 10)
 
 static bool is_stop(int error)
@@ -65,7 +67,7 @@ static void sort_input(struct run *run)
 {
     struct pollfd look = { .fd = run->input, .events = POLLIN };
     struct stat st;
-    bool at_end = poll(&look, 1, 0) == 1 && (look.revents & POLLIN) == 0;
+    bool at_end = poll(&look, 1, INPUT_WAIT_MSEC) == 1 && (look.revents & POLLIN) == 0;
 
     if (at_end || fstat(run->input, &st) < 0 || !S_ISFIFO(st.st_mode))
         run->input = close_fd(run->input);
@@ -230,15 +232,23 @@ static int collect(struct run *run)
                  run->cloud->error);
         say(run, line);
     }
+    shown_write(&run->shown, run->transfer.workspace);
     tell_left_out(run);
     return 0;
+}
+
+/* The likeliest reason for a notebook's kernel to be gone. */
+static bool lacked_memory(const struct run *run)
+{
+    return run->report.oom_kills != UINT64_MAX && run->report.oom_kills > 0;
 }
 
 /* By the shell's status, which is 128 and more for a signal. */
 static void explain(const struct envd_result *result, const struct transfer_report *report,
                     struct launch_exited *ret)
 {
-    int signal = result->exit_code > 128 ? result->exit_code - 128 : result->signal;
+    int signal =
+        result->exit_code > 128 && report->status < 0 ? result->exit_code - 128 : result->signal;
 
     *ret = (struct launch_exited){
         .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_EXITED },
@@ -265,8 +275,22 @@ static void explain_no_start(int error, struct launch_exited *ret)
     };
 }
 
-static int start(struct run *run, const struct launch_program *program, struct envd_result *ret)
+static int interpret(struct run *run, const struct launch_program *program,
+                     json_object *environment, const struct envd_program *streams,
+                     struct envd_result *ret)
 {
+    const struct interpreter_run wanted = { program, run->folder, environment, streams,
+                                            &run->shown };
+
+    return interpreter_run(run->envd, run->box, &wanted, &ret->may_have_started);
+}
+
+/* A notebook has no standard input, so where there may be one it is not used. */
+static int start(struct run *run, const struct launch_program *program, bool has_input,
+                 struct envd_result *ret)
+{
+    bool can_interpret =
+        !has_input && interpreter_takes(run->cloud->config, run->template_id, program);
     _cleanup_json_ json_object *arguments = program_arguments(run, program);
     _cleanup_json_ json_object *environment = environment_of(program);
     const struct envd_program wanted = {
@@ -282,7 +306,16 @@ static int start(struct run *run, const struct launch_program *program, struct e
     };
 
     *ret = (struct envd_result){ 0 };
-    return arguments && environment ? envd_run(run->envd, &wanted, ret) : -ENOMEM;
+    if (!arguments || !environment)
+        return -ENOMEM;
+    int r = -ENOPROTOOPT;
+    run->interpreted = can_interpret;
+    if (can_interpret)
+        r = interpret(run, program, environment, &wanted, ret);
+    if (r != -ENOPROTOOPT)
+        return r;
+    run->interpreted = false;
+    return envd_run(run->envd, &wanted, ret);
 }
 
 static enum run_end conclude(struct run *run, int r, const struct envd_result *result,
@@ -293,13 +326,20 @@ static enum run_end conclude(struct run *run, int r, const struct envd_result *r
         explain_no_start(ECOMM, ret);
         return RUN_EXITED;
     }
-    r = r < 0 ? r : flush(run);
+    struct envd_result ended = *result;
+    bool fell = r == -EOWNERDEAD;
+    r = r < 0 && !fell ? r : flush(run);
     r = r < 0 ? r : collect(run);
     if (is_stop(r))
         return RUN_STOPPED;
-    if (r < 0)
+    if (r < 0 || (fell && !lacked_memory(run)) ||
+        (run->interpreted && !fell && run->report.status < 0))
         return RUN_UNKNOWN;
-    explain(result, &run->report, ret);
+    if (run->interpreted) {
+        ended.exit_code = fell ? -1 : run->report.status;
+        ended.signal = fell ? SIGKILL : 0;
+    }
+    explain(&ended, &run->report, ret);
     return RUN_EXITED;
 }
 
@@ -323,9 +363,10 @@ enum run_end run_program(struct run *run, const struct launch_program *program, 
     snprintf(path, sizeof(path), "%s/stdin", run->folder);
     run->went = true;
     run->collected = false;
+    shown_release(&run->shown);
     r = transfer_upload(&run->transfer, run->envd, run->directory, file, path);
     sort_input(run);
-    r = r < 0 ? r : start(run, program, &result);
+    r = r < 0 ? r : start(run, program, file >= 0 || run->input >= 0, &result);
     enum run_end end = conclude(run, r, &result, ret);
     if (end == RUN_EXITED)
         close_streams(run);
@@ -357,9 +398,12 @@ void run_rescue(struct run *run)
 
 /* ---- all of it */
 
-void run_open(struct run *run, struct cloud *cloud, struct envd *envd, const char *run_id)
+void run_open(struct run *run, struct cloud *cloud, struct envd *envd,
+              const struct cloud_sandbox *box, const char *template_id, const char *run_id)
 {
-    *run = (struct run){ .cloud = cloud, .envd = envd, .input = -1 };
+    *run = (struct run){
+        .cloud = cloud, .envd = envd, .box = box, .template_id = template_id, .input = -1
+    };
     run->transfer.workspace = -1;
     run->report.cpu_usec = run->report.oom_kills = UINT64_MAX;
     run->input_watch = http_watch(&cloud->http, -1, POLLIN, on_input, run);
@@ -373,6 +417,7 @@ void run_open(struct run *run, struct cloud *cloud, struct envd *envd, const cha
 void run_close(struct run *run)
 {
     close_streams(run);
+    shown_release(&run->shown);
     transfer_release(&run->transfer);
     run->transfer.workspace = close_fd(run->transfer.workspace);
 }

@@ -2,13 +2,16 @@
  * by sandbox.c. */
 #pragma once
 
+#include "interpreter.h"
 #include "launch/launch.h"
 #include "sink.h"
 #include "transfer.h"
 
 struct run {
-    struct cloud *cloud; /* borrowed, as is the next */
+    struct cloud *cloud; /* borrowed, as are the next three */
     struct envd *envd;
+    const struct cloud_sandbox *box;
+    const char *template_id;
     struct transfer transfer;
     char folder[80]; /* of our own, in the sandbox */
     char directory[512];
@@ -19,13 +22,16 @@ struct run {
     int input; /* -1: none that comes as it goes */
     uint32_t pid;
     struct http_transfer *running;
-    bool went;      /* there was a program */
-    bool collected; /* its files were */
+    struct shown shown;
+    bool interpreted; /* by the code interpreter */
+    bool went;        /* there was a program */
+    bool collected;   /* its files were */
     struct transfer_report report;
 };
 
 /* Watches are added to the cloud's. */
-void run_open(struct run *run, struct cloud *cloud, struct envd *envd, const char *run_id);
+void run_open(struct run *run, struct cloud *cloud, struct envd *envd,
+              const struct cloud_sandbox *box, const char *template_id, const char *run_id);
 void run_close(struct run *run);
 
 enum run_end {

@@ -413,7 +413,7 @@ static int serve(struct sandbox *s, uint64_t others)
         return 0;
     }
     s->start = request.start;
-    run_open(&s->run, &s->cloud, &s->envd, s->start.run_id);
+    run_open(&s->run, &s->cloud, &s->envd, &s->box, template_of(s), s->start.run_id);
     int r = start(s, others);
     if (r < 0) {
         run_close(&s->run);

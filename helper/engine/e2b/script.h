@@ -15,7 +15,7 @@
 #define SCRIPT_RUN                                                                                 \
     "cd -- \"$1\" || exit 126\n"                                                                   \
     "m=$2 n=$3; shift 3\n"                                                                         \
-    "mkdir -p -m 700 \"$m\"; rm -f \"$m/missing\" \"$m/times\"\n"                                  \
+    "mkdir -p -m 700 \"$m\"; rm -f \"$m/missing\" \"$m/times\" \"$m/status\"\n"                    \
     "while [ \"$n\" -gt 0 ]; do chmod 755 \"./$1\"; shift; n=$((n-1)); done\n"                     \
     "while read -r k v; do [ \"$k\" = oom_kill ] && echo \"$v\"; done </proc/vmstat >\"$m/oom\"\n" \
     "command -v -- \"$1\" >/dev/null || { : >\"$m/missing\"; exit 127; }\n"                        \
@@ -35,6 +35,7 @@
     "m=$2\n"                                                                                     \
     "[ \"$(id -u)\" = 0 ] || kill -9 -1 2>/dev/null\n"                                           \
     "[ -e \"$m/missing\" ] && echo missing >&2\n"                                                \
+    "[ -e \"$m/status\" ] && read -r v <\"$m/status\" && echo \"status $v\" >&2\n"               \
     "read -r v <\"$m/oom\" && echo \"before $v\" >&2\n"                                          \
     "while read -r k v; do [ \"$k\" = oom_kill ] && echo \"after $v\" >&2; done </proc/vmstat\n" \
     "if [ -e \"$m/times\" ]; then { read -r v; read -r v; echo \"times $v\" >&2; } "             \

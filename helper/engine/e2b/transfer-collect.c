@@ -47,13 +47,16 @@ static bool parse_times(const char *text, uint64_t *ret)
 void transfer_parse_report(const char *text, struct transfer_report *ret)
 {
     unsigned long long before = 0, after = 0;
-    unsigned scratch;
+    unsigned scratch, status;
     bool have_before = false;
 
     ret->cpu_usec = ret->oom_kills = UINT64_MAX;
+    ret->status = -1;
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         if (strncmp(line, "missing\n", 8) == 0)
             ret->is_missing = true;
+        else if (sscanf(line, "status %3u", &status) == 1 && status <= UINT8_MAX)
+            ret->status = (int)status;
         else if (sscanf(line, "before %19llu", &before) == 1)
             have_before = true;
         else if (sscanf(line, "after %19llu", &after) == 1 && have_before && after >= before)

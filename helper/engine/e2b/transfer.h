@@ -35,6 +35,7 @@ int transfer_add_executables(const struct transfer *transfer, json_object *argum
 /* What the sandbox says about itself at the end: as little to be believed as the program. */
 struct transfer_report {
     bool is_missing;    /* there is no such program */
+    int status;         /* as the code interpreter's program left it; -1: not told */
     uint64_t cpu_usec;  /* UINT64_MAX: not known */
     uint64_t oom_kills; /* the same; by the kernel of the sandbox, whoever it was */
     uint32_t scratch_files;

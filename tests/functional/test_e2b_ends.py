@@ -1,0 +1,162 @@
+"""The end of cloud sandboxes: asked for, by a clock, by a death. None outlives its owner."""
+
+import json
+import re
+
+import e2b_engine
+from e2b_engine import KEY, UNIT, inside
+
+HOLD = """
+import sys
+with Sandbox(**json.loads(sys.argv[1])) as sandbox:
+    to, out, err = sandbox.go(["sh", "-c", "echo begun; exec sleep 1000"])
+    os.read(out, 10)
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def hold(machine, **options):
+    """A program in a sandbox, until its owner's standard input ends."""
+    command = machine.python("import json, os\nfrom engine_client import *\n" + HOLD, json.dumps(options))
+    running = machine.popen(["setpriv", "--reuid=sbxctl", "--regid=sbxctl", "--clear-groups", "env", "ENGINE=e2b", *command])
+    assert running.popen.stdout.readline() == b"begun\n"
+    return running
+
+
+def processes(machine):
+    """The engine's, the service's own first."""
+    return [int(pid) for pid in machine.run(["pgrep", "-x", "sbxctl-engine-e"], check=True).text.split()]
+
+
+def test_grace_lets_the_program_tidy_up(machine, cloud):
+    told = inside(machine, """
+        code = "import signal, sys, time; signal.signal(15, lambda *_: (open('tidy', 'w').write('x'), print('bye'), sys.exit(5))); " \\
+               "print('ready', flush=True); time.sleep(1000)"
+        with Sandbox() as sandbox:
+            to, out, err = sandbox.go(["python3", "-c", code])
+            os.read(out, 10)
+            sandbox.tell({"type": "kill", "version": VERSION, "graceUSec": 10_000_000})
+            exited = sandbox.exited()
+            files = os.listdir(sandbox.workspace)
+            rest = os.read(out, 100)
+            ended = sandbox.kill()
+        print(json.dumps([exited[:2], rest.decode(), files, ended["cleaned"]]))
+    """)
+    assert told == [[1, 5], "bye\n", ["tidy"], True]
+
+
+def test_grace_has_an_end(machine, cloud):
+    told = inside(machine, """
+        with Sandbox() as sandbox:
+            to, out, err = sandbox.go(["sh", "-c", "trap '' TERM; echo x; while :; do sleep 1; done"])
+            os.read(out, 10)
+            began = now()
+            ended = sandbox.kill(1_000_000)
+            print(json.dumps([ended["cleaned"], now() - began]))
+    """)
+    assert told[0] and 1_000_000 <= told[1] < 6_000_000
+    cloud.wait_until_empty()
+
+
+def test_life_of_a_sandbox_is_a_clock_of_its_own(machine, cloud):
+    told = inside(machine, """
+        with Sandbox(lifetimeUSec=6_000_000) as sandbox:
+            sandbox.go(["sleep", "1000"])
+            print(json.dumps(sandbox.ended()["why"]))
+    """)
+    assert told == "timeout"
+    cloud.wait_until_empty()
+    assert cloud.counts()["deleted"] == 1
+
+
+def test_cloud_ends_it_when_nobody_else_does(machine, cloud):
+    """The whole machine may be gone: so the life is told to the cloud."""
+    running = hold(machine, lifetimeUSec=8_000_000)
+    cloud.fault("delete", "drop", times=-1)
+    machine.run(["systemctl", "kill", "--signal=KILL", UNIT], check=True)
+    machine.run(["systemctl", "stop", UNIT.replace(".service", ".socket"), UNIT], check=True)
+    try:
+        cloud.wait_until_empty(20)
+        assert cloud.counts()["expired"] == 1
+    finally:
+        machine.run(["systemctl", "start", UNIT.replace(".service", ".socket")], check=True)
+        running.finish()
+
+
+def test_owner_that_hangs_up_leaves_no_sandbox(machine, cloud):
+    running = hold(machine)
+    running.signal("KILL")
+    cloud.wait_until_empty()
+    assert cloud.counts()["deleted"] == 1
+
+
+def test_killed_process_of_a_sandbox_leaves_none(machine, cloud):
+    running = hold(machine)
+    service = machine.main_pid(UNIT)
+    # Of its own processes the one that has two connections to the broker: the control socket is one.
+    sockets = {pid: machine.run(["sh", "-c", f"ls -l /proc/{pid}/fd | grep -c socket:"]).text.strip() for pid in processes(machine)}
+    child = max(sockets, key=lambda pid: (pid != service, int(sockets[pid])))
+    machine.run(["kill", "-KILL", str(child)], check=True)
+    cloud.wait_until_empty()
+    assert machine.main_pid(UNIT) == service
+    running.finish()
+
+
+def test_killed_service_leaves_none(machine, cloud):
+    running = hold(machine)
+    machine.run(["systemctl", "kill", "--signal=KILL", UNIT], check=True)
+    cloud.wait_until_empty()
+    running.finish()
+
+
+def test_sandbox_of_another_machine_is_none_of_ours(machine, cloud):
+    running = hold(machine)
+    cloud.fault("list", "merge", fields={"metadata": {"sbxctl-machine": "0" * 32, "sbxctl-service": "x"}}, times=-1)
+    before = len([request for request in cloud.requests() if request["operation"] == "list"])
+    machine.run(["systemctl", "kill", "--signal=KILL", UNIT], check=True)
+    machine.wait_for(lambda: len([request for request in cloud.requests() if request["operation"] == "list"]) > before, 20, "a sweep")
+    assert cloud.live()
+    cloud.call("DELETE", "/faults")
+    e2b_engine.stop(machine)
+    inside(machine, "with Sandbox(): print(0)")
+    cloud.wait_until_empty(30)
+    running.finish()
+
+
+def test_key_is_found_nowhere(machine, cloud):
+    """In no process's command line and environment, no file that a run leaves, no journal, no message."""
+    cloud.fault("get", "answer", status=500, body=f"no such key {KEY}", times=1, skip=1)
+    running = hold(machine)
+    places = machine.run(["sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'"]).text
+    # What looks for it would find itself, so only its beginning is told apart here.
+    assert KEY not in places
+    for pid in processes(machine):
+        assert machine.run(["grep", "-c", "Limit", f"/proc/{pid}/limits"]).status == 0
+        assert re.search(r"Max core file size +0 +0", machine.read(f"/proc/{pid}/limits").decode())
+        assert machine.run(["stat", "-c", "%u", f"/proc/{pid}/environ"], check=True).text.strip() == "0"
+    running.finish()
+    cloud.fault("create", "answer", status=400, body={"code": 400, "message": f"Invalid API key {KEY} given"}, times=1)
+    message = e2b_engine.refusal(machine)["message"]
+    assert "Invalid API key" in message and KEY not in message
+    cloud.fault("create", "answer", status=500, body=f"<html>{KEY}</html>", times=1)
+    assert KEY not in e2b_engine.refusal(machine)["message"]
+    assert KEY not in str(machine.journal("_SYSTEMD_UNIT=" + UNIT))
+    assert machine.run(["grep", "-rlF", KEY, "/run/sbxctl", "/var/lib/sbxctl", "/tmp", "/var/tmp", "/workspace"]).text == ""
+
+
+def test_environment_leads_nobody_astray(machine, cloud):
+    drop_in = f"/run/systemd/system/{UNIT}.d/environment.conf"
+    machine.run(["mkdir", "-p", drop_in.rpartition("/")[0]], check=True)
+    names = ["https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"]
+    lines = [f"Environment={name}=http://localhost:1" for name in names]
+    lines += ["Environment=SSL_CERT_FILE=/dev/null", "Environment=SSLKEYLOGFILE=/tmp/keys", "Environment=E2B_API_URL=https://localhost:1"]
+    machine.write(drop_in, "\n".join(["[Service]", *lines, ""]).encode())
+    try:
+        machine.run(["systemctl", "daemon-reload"], check=True)
+        e2b_engine.stop(machine)
+        assert inside(machine, "with Sandbox() as sandbox: print(json.dumps(sandbox.run(['true']).exited[:2]))") == [1, 0]
+    finally:
+        machine.run(["rm", drop_in], check=True)
+        machine.run(["systemctl", "daemon-reload"], check=True)
+        e2b_engine.stop(machine)
