@@ -37,7 +37,7 @@ class Exchange:
         path, _, query = target.partition("?")
         self.path = urllib.parse.unquote(path)
         self.raw_query = query
-        self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True, errors="surrogateescape"))
         # Header names in lower case; of a header that came twice the last value.
         self.headers = headers
         self.status = None

@@ -36,6 +36,7 @@ mount --bind passwd /etc/passwd
 mount --bind group /etc/group
 mount -t proc proc /proc
 mount --bind tmp /tmp
+[ ! -d /workspace ] || mount --bind workspace /workspace
 mount -o remount,bind,ro /
 cd /
 exec "$3" -I -S /mnt/agent.py "$4" "$5"
@@ -115,7 +116,7 @@ class Sandbox(Background):
         return self.allow_internet is False or "0.0.0.0/0" in denied
 
     def make_directory(self):
-        for name, uid, mode in (("home/user", 1000, 0o755), ("root", 0, 0o700), ("tmp", 0, 0o1777)):
+        for name, uid, mode in (("home/user", 1000, 0o755), ("root", 0, 0o700), ("tmp", 0, 0o1777), ("workspace", 1000, 0o755)):
             made = self.directory / name
             made.mkdir(parents=True)
             made.chmod(mode)
