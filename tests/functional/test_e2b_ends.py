@@ -110,6 +110,13 @@ def test_killed_service_leaves_none(machine, cloud):
     running.finish()
 
 
+def test_stopped_service_leaves_none(machine, cloud):
+    running = hold(machine)
+    e2b_engine.stop(machine)
+    assert cloud.live() == []
+    running.finish()
+
+
 def test_sandbox_of_another_machine_is_none_of_ours(machine, cloud):
     running = hold(machine)
     cloud.fault("list", "merge", fields={"metadata": {"sbxctl-machine": "0" * 32, "sbxctl-service": "x"}}, times=-1)

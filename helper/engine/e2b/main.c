@@ -137,13 +137,13 @@ static int clean_up(struct service *service, uint64_t connection)
 /* At once, and once more in a process of its own for what comes late or could not be reached. */
 static void sweep(struct service *service)
 {
-    sandbox_sweep(service, 0);
+    sandbox_sweep(service, SANDBOX_SWEEP_EARLIER);
     pid_t pid = fork();
     if (pid != 0)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sleep(LATE_SEC);
-    _exit(sandbox_sweep(service, 0) < 0);
+    _exit(sandbox_sweep(service, SANDBOX_SWEEP_EARLIER) < 0);
 }
 
 static int serve(struct service *service, struct engine_service *loop)
@@ -162,6 +162,9 @@ static int serve(struct service *service, struct engine_service *loop)
         case ENGINE_SERVICE_DONE:
         default:
             sd_notify(0, "STOPPING=1");
+            /* Told to stop: the processes of the sandboxes are, too, and do not get to it. */
+            if (loop->n_children > 0)
+                sandbox_sweep(service, SANDBOX_SWEEP_OURS);
             return 0;
         }
     }

@@ -21,6 +21,8 @@ struct service {
  * be left for the sweep. */
 int sandbox_serve(int sock, uint64_t connection, uint64_t others, const struct service *service);
 
-/* Removes what the connection @connection left behind, or, if it is 0, what earlier services of
- * this machine did. Returns 0 or a negative errno. */
+#define SANDBOX_SWEEP_EARLIER 0
+#define SANDBOX_SWEEP_OURS UINT64_MAX
+/* Removes what the connection @connection left behind; or what earlier services of this machine
+ * did; or all that this service has. Returns 0 or a negative errno. */
 int sandbox_sweep(struct service *service, uint64_t connection);

@@ -34,8 +34,10 @@ static bool is_left(const struct sweep *sweep, json_object *labels)
     if (!label_is(labels, CLOUD_LABEL_MACHINE, sweep->service->machine))
         return false;
     bool is_ours = label_is(labels, CLOUD_LABEL_SERVICE, sweep->service->id);
-    if (sweep->connection == 0)
+    if (sweep->connection == SANDBOX_SWEEP_EARLIER)
         return !is_ours;
+    if (sweep->connection == SANDBOX_SWEEP_OURS)
+        return is_ours;
     snprintf(connection, sizeof(connection), "%" PRIu64, sweep->connection);
     return is_ours && label_is(labels, CLOUD_LABEL_CONNECTION, connection);
 }
