@@ -163,6 +163,7 @@ def test_environment_leads_nobody_astray(machine, cloud):
         machine.run(["systemctl", "daemon-reload"], check=True)
         e2b_engine.stop(machine)
         assert inside(machine, "with Sandbox() as sandbox: print(json.dumps(sandbox.run(['true']).exited[:2]))") == [1, 0]
+        assert machine.run(["find", "/tmp", "-path", "*sbxctl-engine-e2b*", "-name", "keys"], check=True).text == ""
     finally:
         machine.run(["rm", drop_in], check=True)
         machine.run(["systemctl", "daemon-reload"], check=True)
