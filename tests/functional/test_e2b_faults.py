@@ -181,6 +181,11 @@ def test_no_key_and_a_wrong_key_are_two_sentences(machine, cloud):
         stop(machine)
 
 
+def test_packages_of_this_machine_stay_on_it(machine, cloud):
+    assert "cannot take this machine's packages along" in refusal(machine, wheels="/srv/wheels")["message"]
+    assert cloud.operations() == []
+
+
 def test_template_that_is_not_there_is_named(machine, cloud):
     assert "no template 'no-such-template'" in refusal(machine, image="no-such-template")["message"]
     assert "not the name of an E2B template" in refusal(machine, image="a b")["message"]

@@ -151,6 +151,10 @@ static int check_start(struct sandbox *s, uint64_t others)
         return r;
     if (!config_template_is_valid(template_of(s)))
         return refuse(s, -EINVAL, "start", "That is not the name of an E2B template.");
+    if (s->start.layer[0] || s->start.wheels[0])
+        return refuse(s, -EOPNOTSUPP, "start",
+                      "The E2B engine cannot take this machine's packages along. Use a template "
+                      "that has them.");
     if (others < s->service->config->max_sandboxes)
         return 0;
     snprintf(sentence, sizeof(sentence),
