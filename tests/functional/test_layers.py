@@ -153,6 +153,10 @@ def test_sandbox_without_a_layer_has_none(engine):
     ) == []
 
 
+def test_npm_finds_no_project_above_the_workspace(engine):
+    assert engine.inside("import json, os; print(json.dumps(os.path.lexists('/node_modules')))") is False
+
+
 def test_layer_comes_from_its_owner_only(engine):
     assert refusal(engine, START.replace(str(ALICE), str(BOB))) != "started"
     assert engine.inside(

@@ -53,7 +53,6 @@ static const struct {
     { "KillMode", "control-group" },
     /* One process killed for memory is the program's affair; the run goes on or fails by itself. */
     { "OOMPolicy", "continue" },
-    { "RootDirectory", SBXCTL_LIBEXECDIR "/root" },
     { "WorkingDirectory", "/" },
     { "ProtectSystem", "strict" },
     { "ProtectProc", "invisible" },
@@ -137,11 +136,19 @@ static int add_read_only(sd_bus_message *m, const char *source, const char *targ
                                  (int)may_be_missing, flags);
 }
 
+static bool has_node_modules(const struct engine_start *start)
+{
+    return start->layer[0] != '\0' && start->layer_target == ENGINE_TARGET_NODE_MODULES;
+}
+
 static int add_system(sd_bus_message *m, const struct unit_spec *spec)
 {
+    const char *root =
+        has_node_modules(spec->start) ? SBXCTL_LIBEXECDIR "/root-node" : SBXCTL_LIBEXECDIR "/root";
+    int r = sd_bus_message_append(m, "(sv)", "RootDirectory", "s", root);
     /* Without what is mounted below it: the sandbox's own root is below it, and would show up in
      * itself. */
-    int r = add_read_only(m, "/usr", "/usr", false, 0);
+    r = r < 0 ? r : add_read_only(m, "/usr", "/usr", false, 0);
     r = r < 0 ? r : add_read_only(m, spec->etc, "/etc", false, 0);
     r = r < 0 ? r : add_read_only(m, spec->account, "/etc/account", false, 0);
     r = r < 0 ? r : add_read_only(m, spec->cpu_list, "/sys/devices/system/cpu/online", true, 0);
