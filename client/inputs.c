@@ -409,8 +409,8 @@ static int add_input(struct request *request, int fd, const char *name)
     if (r != 0)
         return r;
     json_object *input = json_object_new_object();
-    if (!input || json_object_array_add(request->inputs, input) < 0 ||
-        json_add_string(input, "name", name) < 0 || json_add_uint64(input, "fd", index) < 0)
+    if (json_append(request->inputs, input) < 0 || json_add_string(input, "name", name) < 0 ||
+        json_add_uint64(input, "fd", index) < 0)
         return say_failure_errno(-ENOMEM, "cannot pass on the files");
     return 0;
 }

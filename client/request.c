@@ -46,7 +46,7 @@ static int add_arguments(json_object *parameters, const struct run_options *opti
             return say_failure(EXIT_OURS, "Failed", NULL, "the argument '%s' is not valid UTF-8",
                                shown);
         }
-        if (json_object_array_add(array, json_object_new_string(argument)) < 0)
+        if (json_append(array, json_object_new_string(argument)) < 0)
             return say_failure_errno(-ENOMEM, "cannot start the run");
     }
     return 0;
@@ -151,8 +151,8 @@ static int add_hosts(json_object *parameters, const struct run_options *options)
     for (size_t i = 0; i < options->n_hosts && r == 0; i++)
         for (const char *name = options->hosts[i]; *name && r == 0;) {
             size_t length = strcspn(name, ",");
-            json_object *string = json_object_new_string_len(name, (int)length);
-            r = string ? json_object_array_add(array, string) : -ENOMEM;
+
+            r = json_append(array, json_object_new_string_len(name, (int)length));
             name += length + (name[length] == ',');
         }
     return r;

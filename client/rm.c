@@ -19,7 +19,7 @@ static int find(struct varlink_client *client, json_object *list, const char *te
         r = runs_describe(client, text, &object, &run); /* tells that there is none */
         id = text;
     }
-    if (r == 0 && json_object_array_add(ids, json_object_new_string(id)) < 0)
+    if (r == 0 && json_append(ids, json_object_new_string(id)) < 0)
         r = say_failure_errno(-ENOMEM, "cannot remove the runs");
     return r;
 }

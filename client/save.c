@@ -95,8 +95,7 @@ static void note_written(struct save *save, const char *path, off_t size)
     _cleanup_free_ char *name = escape_text(path, strlen(path), 0);
     json_object *file = json_object_new_object();
 
-    if (!name || !file || json_object_array_add(save->written, file) < 0 ||
-        json_add_string(file, "name", name) < 0 ||
+    if (!name || json_append(save->written, file) < 0 || json_add_string(file, "name", name) < 0 ||
         json_add_uint64(file, "bytes", (uint64_t)size) < 0)
         save->failed = true;
 }

@@ -243,3 +243,11 @@ int json_add_bool(json_object *object, const char *key, bool value)
 {
     return json_add(object, key, json_object_new_boolean(value));
 }
+
+int json_append(json_object *array, json_object *value)
+{
+    if (array && value && json_object_array_add(array, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}

@@ -71,3 +71,5 @@ int json_add(json_object *object, const char *key, json_object *value);
 int json_add_string(json_object *object, const char *key, const char *value);
 int json_add_uint64(json_object *object, const char *key, uint64_t value);
 int json_add_bool(json_object *object, const char *key, bool value);
+/* Adds an element to @array, as json_add() does a member. */
+int json_append(json_object *array, json_object *value);

@@ -48,14 +48,9 @@ static json_object *interface_names(const struct varlink_server *server)
         names[i] = server->interfaces[i]->name;
     names[server->n_interfaces] = service_interface.name;
     qsort(names, server->n_interfaces + 1, sizeof(*names), compare_strings);
-    for (size_t i = 0; i <= server->n_interfaces; i++) {
-        json_object *name = json_object_new_string(names[i]);
-
-        if (!name || json_object_array_add(array, name) < 0) {
-            json_object_put(name);
+    for (size_t i = 0; i <= server->n_interfaces; i++)
+        if (json_append(array, json_object_new_string(names[i])) < 0)
             return NULL;
-        }
-    }
     return TAKE_PTR(array);
 }
 

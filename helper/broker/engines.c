@@ -21,7 +21,7 @@ json_object *engines_available(void)
     _cleanup_closedir_ DIR *dir = opendir(ENGINE_SOCKET_DIR);
 
     for (struct dirent *entry; dir && names && (entry = directory_next(dir));)
-        (void)json_object_array_add(names, json_object_new_string(entry->d_name));
+        (void)json_append(names, json_object_new_string(entry->d_name));
     return names;
 }
 

@@ -208,7 +208,7 @@ static bool list_one(const struct index_entry *entry, void *userdata)
     run = run_find(lister->manager, entry->id, entry->uid);
     result = run ? run_live_result(run) : json_object_get(entry->result);
     if (result)
-        json_object_array_add(lister->runs, result_without_output(result));
+        (void)json_append(lister->runs, result_without_output(result));
     return varlink_call_wants_more(lister->call) ||
            json_object_array_length(lister->runs) < LIST_MAX;
 }

@@ -74,13 +74,9 @@ static json_object *hosts_array(const struct egress_host *hosts, size_t n)
 {
     _cleanup_json_ json_object *array = json_object_new_array();
 
-    for (size_t i = 0; array && i < n; i++) {
-        json_object *object = host_object(&hosts[i]);
-        if (!object || json_object_array_add(array, object) < 0) {
-            json_object_put(object);
+    for (size_t i = 0; array && i < n; i++)
+        if (json_append(array, host_object(&hosts[i])) < 0)
             return NULL;
-        }
-    }
     return TAKE_PTR(array);
 }
 

@@ -33,7 +33,7 @@ static json_object *addresses_array(const struct ip_prefix_list *list)
 
     for (size_t i = 0; array && i < list->n; i++) {
         ip_prefix_format(&list->items[i], text);
-        if (json_object_array_add(array, json_object_new_string(text)) < 0)
+        if (json_append(array, json_object_new_string(text)) < 0)
             return NULL;
     }
     return TAKE_PTR(array);
@@ -44,7 +44,7 @@ static json_object *ports_array(const struct egress_ports *ports)
     _cleanup_json_ json_object *array = json_object_new_array();
 
     for (size_t i = 0; array && i < ports->n; i++)
-        if (json_object_array_add(array, json_object_new_int(ports->items[i])) < 0)
+        if (json_append(array, json_object_new_int(ports->items[i])) < 0)
             return NULL;
     return TAKE_PTR(array);
 }

@@ -8,13 +8,9 @@ json_object *result_strings(char *const *strings, size_t n)
 {
     _cleanup_json_ json_object *array = json_object_new_array();
 
-    for (size_t i = 0; array && i < n; i++) {
-        json_object *string = json_object_new_string(strings[i]);
-        if (!string || json_object_array_add(array, string) < 0) {
-            json_object_put(string);
+    for (size_t i = 0; array && i < n; i++)
+        if (json_append(array, json_object_new_string(strings[i])) < 0)
             return NULL;
-        }
-    }
     return TAKE_PTR(array);
 }
 

@@ -124,11 +124,7 @@ static int add_layer(struct listing *l, json_object *facts, uid_t uid)
     }
     /* Hundreds of packages may be in one. */
     json_object_object_del(facts, "resolved");
-    json_object *entry = l->all ? shorten(facts, uid) : json_object_get(facts);
-    if (entry && json_object_array_add(l->layers, entry) == 0)
-        return 0;
-    json_object_put(entry);
-    return -ENOMEM;
+    return json_append(l->layers, l->all ? shorten(facts, uid) : json_object_get(facts));
 }
 
 /* Returns 0, or a negative errno: -EBADMSG and -ENOENT for what is no layer. */

@@ -20,15 +20,6 @@ void report_release(struct report *report)
     *report = (struct report){ 0 };
 }
 
-/* Appends @entry, whose reference is consumed. */
-static int append(json_object *array, json_object *entry)
-{
-    if (entry && json_object_array_add(array, entry) == 0)
-        return 0;
-    json_object_put(entry);
-    return -ENOMEM;
-}
-
 int report_file(struct report *report, const char *path, uint64_t bytes)
 {
     _cleanup_free_ char *name = escape_text(path, strlen(path), 0);
@@ -40,7 +31,7 @@ int report_file(struct report *report, const char *path, uint64_t bytes)
     if (report->names_size + size > COLLECT_NAMES_MAX)
         return -E2BIG;
     if (json_add_string(entry, "name", name) < 0 || json_add_uint64(entry, "bytes", bytes) < 0 ||
-        append(report->files, TAKE_PTR(entry)) < 0)
+        json_append(report->files, TAKE_PTR(entry)) < 0)
         return -ENOMEM;
     report->names_size += size;
     report->bytes += bytes;
@@ -54,7 +45,7 @@ static int add_skipped(struct report *report, const char *name, const char *reas
     if (!entry || json_add_string(entry, "name", name) < 0 ||
         json_add_string(entry, "reason", reason) < 0)
         return -ENOMEM;
-    return append(report->skipped, TAKE_PTR(entry));
+    return json_append(report->skipped, TAKE_PTR(entry));
 }
 
 int report_skipped(struct report *report, const char *path, const char *reason)

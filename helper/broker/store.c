@@ -268,13 +268,9 @@ static json_object *inputs_payload(const struct store_collect *request)
 {
     _cleanup_json_ json_object *inputs = json_object_new_array();
 
-    for (size_t i = 0; inputs && i < request->n_inputs; i++) {
-        json_object *input = input_payload(&request->inputs[i]);
-        if (!input || json_object_array_add(inputs, input) < 0) {
-            json_object_put(input);
+    for (size_t i = 0; inputs && i < request->n_inputs; i++)
+        if (json_append(inputs, input_payload(&request->inputs[i])) < 0)
             return NULL;
-        }
-    }
     return TAKE_PTR(inputs);
 }
 

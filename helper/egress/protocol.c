@@ -348,22 +348,13 @@ int egress_message_parse(const char *data, size_t size, struct egress_message *r
 
 /* ---- out */
 
-/* Adds @value, whose reference is consumed. Returns 0 or -ENOMEM. */
-static int array_add(json_object *array, json_object *value)
-{
-    if (value && json_object_array_add(array, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
 static int add_patterns(json_object *o, const char *key, const struct host_list *list)
 {
     json_object *array = json_object_new_array();
 
     int r = json_add(o, key, array);
     for (size_t i = 0; r == 0 && i < list->n; i++)
-        r = array_add(array, json_object_new_string(list->items[i]));
+        r = json_append(array, json_object_new_string(list->items[i]));
     return r;
 }
 
@@ -375,7 +366,7 @@ static int add_prefixes(json_object *o, const char *key, const struct ip_prefix_
     int r = json_add(o, key, array);
     for (size_t i = 0; r == 0 && i < list->n; i++) {
         ip_prefix_format(&list->items[i], text);
-        r = array_add(array, json_object_new_string(text));
+        r = json_append(array, json_object_new_string(text));
     }
     return r;
 }
@@ -386,7 +377,7 @@ static int add_ports(json_object *o, const char *key, const struct egress_ports 
 
     int r = json_add(o, key, array);
     for (size_t i = 0; r == 0 && i < ports->n; i++)
-        r = array_add(array, json_object_new_int(ports->items[i]));
+        r = json_append(array, json_object_new_int(ports->items[i]));
     return r;
 }
 
@@ -422,7 +413,7 @@ static int add_host(json_object *array, const struct egress_host *host)
 {
     json_object *o = json_object_new_object();
 
-    int r = array_add(array, o);
+    int r = json_append(array, o);
     r = r < 0 ? r : json_add_string(o, "name", host->name);
     r = r < 0 ? r : json_add_uint64(o, "port", host->port);
     r = r < 0 ? r : json_add_uint64(o, "connections", host->connections);

@@ -40,10 +40,7 @@ static void add_bool(struct builder *b, json_object *object, const char *key, bo
 
 static void append(struct builder *b, json_object *array, json_object *value)
 {
-    if (!array || !value || json_object_array_add(array, value) < 0) {
-        json_object_put(value);
-        keep(b, -ENOMEM);
-    }
+    keep(b, json_append(array, value));
 }
 
 static json_object *texts(struct builder *b, const char *const *values)
