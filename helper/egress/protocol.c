@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/message.h"
 
 /* A message on its way in: numbers go where they belong at once, texts and lists are copied when
  * the types of all members are known to be right. */
@@ -16,20 +16,11 @@ struct incoming {
     json_object *ports, *hosts, *refused_hosts;
 };
 
-struct head {
-    uint32_t version;
-    const char *type;
-};
-
 struct incoming_host {
     struct egress_host host;
     const char *name, *rule;
 };
 
-static const char *const type_names[] = {
-    [EGRESS_START] = "start",           [EGRESS_READY] = "ready",   [EGRESS_ERROR] = "error",
-    [EGRESS_CONNECTION] = "connection", [EGRESS_FINISH] = "finish", [EGRESS_FINISHED] = "finished",
-};
 static const char *const service_names[] = {
     [EGRESS_SERVICE_CONNECT] = "connect",
     [EGRESS_SERVICE_HTTP] = "http",
@@ -41,89 +32,67 @@ static const char *const verdict_names[] = {
     [EGRESS_FAILED] = "failed",
 };
 
-#define MANDATORY .mandatory = true
-#define TEXT(in, key, member, limit, ...)                                              \
-    {                                                                                  \
-        .name = key, .type = JSON_FIELD_STRING, .offset = offsetof(struct in, member), \
-        .max = (limit), __VA_ARGS__                                                    \
-    }
-#define ARRAY(key, member)                                                                  \
-    {                                                                                       \
-        .name = key, .type = JSON_FIELD_ARRAY, .offset = offsetof(struct incoming, member), \
-    }
-#define NUMBER32(in, key, member, least, most)                                 \
-    {                                                                          \
-        .name = key, .type = JSON_FIELD_UINT32, .min = (least), .max = (most), \
-        .offset = offsetof(struct in, member), MANDATORY                       \
-    }
-#define NUMBER64(in, key, member, least)                                          \
-    {                                                                             \
-        .name = key, .type = JSON_FIELD_UINT64, .min = (least), .max = INT64_MAX, \
-        .offset = offsetof(struct in, member), MANDATORY                          \
-    }
-
-static const struct json_field head_fields[] = {
-    { "version", JSON_FIELD_UINT32, offsetof(struct head, version), true, 0, UINT32_MAX },
-    { "type", JSON_FIELD_STRING, offsetof(struct head, type), true, 0, 16 },
-};
 static const struct json_field start_fields[] = {
-    TEXT(incoming, "runId", run_id, EGRESS_RUN_ID_MAX, MANDATORY),
-    ARRAY("granted", granted),
-    ARRAY("allowedNames", allowed_names),
-    ARRAY("deniedNames", denied_names),
-    ARRAY("ports", ports),
-    ARRAY("allowedAddresses", allowed_addresses),
-    ARRAY("deniedAddresses", denied_addresses),
-    NUMBER32(incoming, "connections", message.start.connections, 1, EGRESS_CONNECTIONS_MAX),
-    NUMBER64(incoming, "bytes", message.start.bytes, 1),
-    NUMBER64(incoming, "idleUSec", message.start.idle_usec, 1),
+    FIELD_TEXT(incoming, "runId", run_id, EGRESS_RUN_ID_MAX, MANDATORY),
+    FIELD_ARRAY(incoming, "granted", granted),
+    FIELD_ARRAY(incoming, "allowedNames", allowed_names),
+    FIELD_ARRAY(incoming, "deniedNames", denied_names),
+    FIELD_ARRAY(incoming, "ports", ports),
+    FIELD_ARRAY(incoming, "allowedAddresses", allowed_addresses),
+    FIELD_ARRAY(incoming, "deniedAddresses", denied_addresses),
+    FIELD_UINT32(incoming, "connections", message.start.connections, 1, EGRESS_CONNECTIONS_MAX,
+                 MANDATORY),
+    FIELD_UINT64(incoming, "bytes", message.start.bytes, 1, MANDATORY),
+    FIELD_UINT64(incoming, "idleUSec", message.start.idle_usec, 1, MANDATORY),
 };
 static const struct json_field error_fields[] = {
-    TEXT(incoming, "message", text, EGRESS_TEXT_MAX, MANDATORY),
+    FIELD_TEXT(incoming, "message", text, EGRESS_TEXT_MAX, MANDATORY),
 };
 static const struct json_field connection_fields[] = {
-    TEXT(incoming, "name", name, EGRESS_NAME_MAX, MANDATORY),
-    TEXT(incoming, "address", address, INET6_ADDRSTRLEN - 1),
-    NUMBER32(incoming, "port", message.connection.port, 0, UINT16_MAX),
-    TEXT(incoming, "protocol", service, 16, MANDATORY),
-    TEXT(incoming, "verdict", verdict, 16, MANDATORY),
-    TEXT(incoming, "rule", rule, EGRESS_RULE_MAX),
-    NUMBER64(incoming, "bytesSent", message.connection.bytes_sent, 0),
-    NUMBER64(incoming, "bytesReceived", message.connection.bytes_received, 0),
-    NUMBER64(incoming, "durationUSec", message.connection.duration_usec, 0),
+    FIELD_TEXT(incoming, "name", name, EGRESS_NAME_MAX, MANDATORY),
+    FIELD_TEXT(incoming, "address", address, INET6_ADDRSTRLEN - 1),
+    FIELD_UINT32(incoming, "port", message.connection.port, 0, UINT16_MAX, MANDATORY),
+    FIELD_TEXT(incoming, "protocol", service, 16, MANDATORY),
+    FIELD_TEXT(incoming, "verdict", verdict, 16, MANDATORY),
+    FIELD_TEXT(incoming, "rule", rule, EGRESS_RULE_MAX),
+    FIELD_UINT64(incoming, "bytesSent", message.connection.bytes_sent, 0, MANDATORY),
+    FIELD_UINT64(incoming, "bytesReceived", message.connection.bytes_received, 0, MANDATORY),
+    FIELD_UINT64(incoming, "durationUSec", message.connection.duration_usec, 0, MANDATORY),
 };
 static const struct json_field finished_fields[] = {
-    NUMBER64(incoming, "connections", message.finished.connections, 0),
-    NUMBER64(incoming, "refused", message.finished.refused, 0),
-    NUMBER64(incoming, "failed", message.finished.failed, 0),
-    NUMBER64(incoming, "unrecorded", message.finished.unrecorded, 0),
-    NUMBER64(incoming, "bytesSent", message.finished.bytes_sent, 0),
-    NUMBER64(incoming, "bytesReceived", message.finished.bytes_received, 0),
-    ARRAY("hosts", hosts),
-    ARRAY("refusedHosts", refused_hosts),
-    { .name = "moreHosts",
-      .type = JSON_FIELD_BOOL,
-      .offset = offsetof(struct incoming, message.finished.more_hosts) },
+    FIELD_UINT64(incoming, "connections", message.finished.connections, 0, MANDATORY),
+    FIELD_UINT64(incoming, "refused", message.finished.refused, 0, MANDATORY),
+    FIELD_UINT64(incoming, "failed", message.finished.failed, 0, MANDATORY),
+    FIELD_UINT64(incoming, "unrecorded", message.finished.unrecorded, 0, MANDATORY),
+    FIELD_UINT64(incoming, "bytesSent", message.finished.bytes_sent, 0, MANDATORY),
+    FIELD_UINT64(incoming, "bytesReceived", message.finished.bytes_received, 0, MANDATORY),
+    FIELD_ARRAY(incoming, "hosts", hosts),
+    FIELD_ARRAY(incoming, "refusedHosts", refused_hosts),
+    FIELD_BOOL(incoming, "moreHosts", message.finished.more_hosts),
 };
 static const struct json_field host_fields[] = {
-    TEXT(incoming_host, "name", name, EGRESS_NAME_MAX, MANDATORY),
-    NUMBER32(incoming_host, "port", host.port, 0, UINT16_MAX),
-    NUMBER64(incoming_host, "connections", host.connections, 0),
-    NUMBER64(incoming_host, "bytesSent", host.bytes_sent, 0),
-    NUMBER64(incoming_host, "bytesReceived", host.bytes_received, 0),
-    TEXT(incoming_host, "rule", rule, EGRESS_RULE_MAX),
+    FIELD_TEXT(incoming_host, "name", name, EGRESS_NAME_MAX, MANDATORY),
+    FIELD_UINT32(incoming_host, "port", host.port, 0, UINT16_MAX, MANDATORY),
+    FIELD_UINT64(incoming_host, "connections", host.connections, 0, MANDATORY),
+    FIELD_UINT64(incoming_host, "bytesSent", host.bytes_sent, 0, MANDATORY),
+    FIELD_UINT64(incoming_host, "bytesReceived", host.bytes_received, 0, MANDATORY),
+    FIELD_TEXT(incoming_host, "rule", rule, EGRESS_RULE_MAX),
 };
 
-static const struct {
-    const struct json_field *fields;
-    size_t n_fields;
-} messages[] = {
-    [EGRESS_START] = { start_fields, ELEMENTS(start_fields) },
-    [EGRESS_READY] = { NULL, 0 },
-    [EGRESS_ERROR] = { error_fields, ELEMENTS(error_fields) },
-    [EGRESS_CONNECTION] = { connection_fields, ELEMENTS(connection_fields) },
-    [EGRESS_FINISH] = { NULL, 0 },
-    [EGRESS_FINISHED] = { finished_fields, ELEMENTS(finished_fields) },
+static const struct message_type types[] = {
+    [EGRESS_START] = { "start", start_fields, ELEMENTS(start_fields) },
+    [EGRESS_READY] = { "ready", NULL, 0 },
+    [EGRESS_ERROR] = { "error", error_fields, ELEMENTS(error_fields) },
+    [EGRESS_CONNECTION] = { "connection", connection_fields, ELEMENTS(connection_fields) },
+    [EGRESS_FINISH] = { "finish", NULL, 0 },
+    [EGRESS_FINISHED] = { "finished", finished_fields, ELEMENTS(finished_fields) },
+};
+
+static const struct message_protocol protocol = {
+    EGRESS_PROTOCOL_VERSION,
+    EGRESS_PACKET_MAX,
+    types,
+    ELEMENTS(types),
 };
 
 const char *egress_service_name(enum egress_service service)
@@ -151,22 +120,7 @@ void egress_message_release(struct egress_message *message)
     }
 }
 
-/* Index of @name in @names, or -1. */
-static int lookup(const char *const *names, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return (int)i;
-    return -1;
-}
-
 /* ---- in */
-
-/* The dispatcher has checked the length against the size of @target; an absent text is empty. */
-static void copy_text(char *target, const char *text)
-{
-    strcpy(target, text ? text : "");
-}
 
 static size_t array_length(json_object *array)
 {
@@ -227,8 +181,8 @@ static int take_host(json_object *object, struct egress_host *ret)
     if (json_dispatch(object, host_fields, ELEMENTS(host_fields), true, &in, &field) < 0)
         return -EBADMSG;
     *ret = in.host;
-    copy_text(ret->name, in.name);
-    copy_text(ret->rule, in.rule);
+    message_copy_text(ret->name, in.name);
+    message_copy_text(ret->rule, in.rule);
     return 0;
 }
 
@@ -257,7 +211,7 @@ static int finish_start(struct incoming *in)
 
     if (*in->run_id == '\0' || in->run_id[strspn(in->run_id, "0123456789abcdef")] != '\0')
         return -EBADMSG;
-    copy_text(start->run_id, in->run_id);
+    message_copy_text(start->run_id, in->run_id);
     int r = take_patterns(in->granted, &start->granted);
     r = r < 0 ? r : take_patterns(in->allowed_names, &start->allowed_names);
     r = r < 0 ? r : take_patterns(in->denied_names, &start->denied_names);
@@ -269,16 +223,16 @@ static int finish_start(struct incoming *in)
 static int finish_connection(struct incoming *in)
 {
     struct egress_connection *connection = &in->message.connection;
-    int service = lookup(service_names, ELEMENTS(service_names), in->service);
-    int verdict = lookup(verdict_names, ELEMENTS(verdict_names), in->verdict);
+    int service = message_find_name(service_names, ELEMENTS(service_names), in->service);
+    int verdict = message_find_name(verdict_names, ELEMENTS(verdict_names), in->verdict);
 
     if (service < 0 || verdict < 0)
         return -EBADMSG;
     connection->service = (enum egress_service)service;
     connection->verdict = (enum egress_verdict)verdict;
-    copy_text(connection->name, in->name);
-    copy_text(connection->address, in->address);
-    copy_text(connection->rule, in->rule);
+    message_copy_text(connection->name, in->name);
+    message_copy_text(connection->address, in->address);
+    message_copy_text(connection->rule, in->rule);
     return 0;
 }
 
@@ -292,7 +246,7 @@ static int finish(struct incoming *in)
     case EGRESS_START:
         return finish_start(in);
     case EGRESS_ERROR:
-        copy_text(m->error.message, in->text);
+        message_copy_text(m->error.message, in->text);
         return 0;
     case EGRESS_CONNECTION:
         return finish_connection(in);
@@ -308,35 +262,19 @@ static int finish(struct incoming *in)
     }
 }
 
-static int parse_head(json_object *object, enum egress_type *ret)
-{
-    struct head head = { 0 };
-    const char *field;
-
-    if (json_dispatch(object, head_fields, ELEMENTS(head_fields), true, &head, &field) < 0)
-        return -EBADMSG;
-    int type = lookup(type_names, ELEMENTS(type_names), head.type);
-    if (head.version != EGRESS_PROTOCOL_VERSION || type < 0)
-        return -EPROTONOSUPPORT;
-    *ret = (enum egress_type)type;
-    return 0;
-}
-
 int egress_message_parse(const char *data, size_t size, struct egress_message *ret)
 {
     _cleanup_json_ json_object *object = NULL;
     struct incoming in = { 0 };
-    const char *field;
+    int type;
 
-    int r = json_parse_guarded(data, size, &object);
-    if (r < 0)
-        return r == -ENOMEM ? r : -EBADMSG;
-    r = parse_head(object, &in.message.type);
+    int r = message_open(&protocol, data, size, &object, &type);
     if (r < 0)
         return r;
-    if (json_dispatch(object, messages[in.message.type].fields, messages[in.message.type].n_fields,
-                      true, &in, &field) < 0)
-        return -EBADMSG;
+    in.message.type = (enum egress_type)type;
+    r = message_dispatch(&protocol, type, object, &in);
+    if (r < 0)
+        return r;
     r = finish(&in);
     if (r < 0) {
         egress_message_release(&in.message);
@@ -471,27 +409,11 @@ static int add_body(json_object *o, const struct egress_message *m, size_t most)
 /* With at most @most hosts in a list. */
 static int format(const struct egress_message *message, size_t most, char **ret, size_t *ret_size)
 {
-    _cleanup_json_ json_object *object = json_object_new_object();
-    size_t size;
+    _cleanup_json_ json_object *object = NULL;
 
-    if (!object)
-        return -ENOMEM;
-    int r = json_add_string(object, "type", type_names[message->type]);
-    r = r < 0 ? r : json_add_uint64(object, "version", EGRESS_PROTOCOL_VERSION);
+    int r = message_new(&protocol, (int)message->type, &object);
     r = r < 0 ? r : add_body(object, message, most);
-    if (r < 0)
-        return r;
-    const char *text = json_text(object, &size);
-    if (!text)
-        return -ENOMEM;
-    if (size > EGRESS_PACKET_MAX)
-        return -EMSGSIZE;
-    char *copy = strndup(text, size);
-    if (!copy)
-        return -ENOMEM;
-    *ret = copy;
-    *ret_size = size;
-    return 0;
+    return r < 0 ? r : message_write(&protocol, object, ret, ret_size);
 }
 
 int egress_message_format(const struct egress_message *message, char **ret, size_t *ret_size)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/file.h"
-#include "common/json.h"
+#include "common/message.h"
 
 /* A message on its way in: numbers go where they belong at once, texts are copied when all is known
  * to be right. */
@@ -16,16 +16,6 @@ struct incoming {
     const char *layer, *layer_target, *wheels;
 };
 
-struct head {
-    uint32_t version;
-    const char *type;
-};
-
-static const char *const type_names[] = {
-    [ENGINE_START] = "start",     [ENGINE_KILL] = "kill",         [ENGINE_PROGRESS] = "progress",
-    [ENGINE_READY] = "ready",     [ENGINE_ENDED] = "ended",       [ENGINE_ERROR] = "error",
-    [ENGINE_PREPARE] = "prepare", [ENGINE_PREPARED] = "prepared",
-};
 static const char *const why_names[] = {
     [ENGINE_WHY_EXIT] = "exit",
     [ENGINE_WHY_OOM] = "oom",
@@ -38,113 +28,78 @@ static const char *const target_names[] = {
     [ENGINE_TARGET_NODE_MODULES] = "/node_modules",
 };
 
-#define MANDATORY .mandatory = true
-#define TEXT(key, member, limit, ...)                                                        \
-    {                                                                                        \
-        .name = key, .type = JSON_FIELD_STRING, .offset = offsetof(struct incoming, member), \
-        .max = (limit), __VA_ARGS__                                                          \
-    }
-#define NUMBER32(key, member, least, ...)                                          \
-    {                                                                              \
-        .name = key, .type = JSON_FIELD_UINT32, .min = (least), .max = UINT32_MAX, \
-        .offset = offsetof(struct incoming, message.member), __VA_ARGS__           \
-    }
-#define NUMBER64(key, member, least, ...)                                         \
-    {                                                                             \
-        .name = key, .type = JSON_FIELD_UINT64, .min = (least), .max = INT64_MAX, \
-        .offset = offsetof(struct incoming, message.member), __VA_ARGS__          \
-    }
-#define TRUTH(key, member, ...)                                                                    \
-    {                                                                                              \
-        .name = key, .type = JSON_FIELD_BOOL, .offset = offsetof(struct incoming, message.member), \
-        __VA_ARGS__                                                                                \
-    }
-
-static const struct json_field head_fields[] = {
-    { "version", JSON_FIELD_UINT32, offsetof(struct head, version), true, 0, UINT32_MAX },
-    { "type", JSON_FIELD_STRING, offsetof(struct head, type), true, 0, 16 },
-};
 static const struct json_field start_fields[] = {
-    TEXT("runId", run_id, ENGINE_RUN_ID_MAX, MANDATORY),
-    TEXT("image", image, ENGINE_TEXT_MAX),
-    TEXT("layer", layer, ENGINE_LAYER_LENGTH),
-    TEXT("layerTarget", layer_target, 16),
-    TEXT("wheels", wheels, ENGINE_TEXT_MAX),
-    NUMBER32("ownerUid", start.owner_uid, 0, MANDATORY),
-    NUMBER32("cpuPercent", start.cpu_percent, 1, MANDATORY),
-    NUMBER32("tasks", start.tasks, 1, MANDATORY),
-    NUMBER32("workspaceInodes", start.workspace_inodes, 1, MANDATORY),
-    NUMBER64("memoryBytes", start.memory_bytes, 1, MANDATORY),
-    NUMBER64("workspaceBytes", start.workspace_bytes, 1, MANDATORY),
-    NUMBER64("scratchBytes", start.scratch_bytes, 1, MANDATORY),
-    NUMBER64("lifetimeUSec", start.lifetime_usec, 1, MANDATORY),
-    TRUTH("network", start.network),
+    FIELD_TEXT(incoming, "runId", run_id, ENGINE_RUN_ID_MAX, MANDATORY),
+    FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
+    FIELD_TEXT(incoming, "layer", layer, ENGINE_LAYER_LENGTH),
+    FIELD_TEXT(incoming, "layerTarget", layer_target, 16),
+    FIELD_TEXT(incoming, "wheels", wheels, ENGINE_TEXT_MAX),
+    FIELD_UINT32(incoming, "ownerUid", message.start.owner_uid, 0, UINT32_MAX, MANDATORY),
+    FIELD_UINT32(incoming, "cpuPercent", message.start.cpu_percent, 1, UINT32_MAX, MANDATORY),
+    FIELD_UINT32(incoming, "tasks", message.start.tasks, 1, UINT32_MAX, MANDATORY),
+    FIELD_UINT32(incoming, "workspaceInodes", message.start.workspace_inodes, 1, UINT32_MAX,
+                 MANDATORY),
+    FIELD_UINT64(incoming, "memoryBytes", message.start.memory_bytes, 1, MANDATORY),
+    FIELD_UINT64(incoming, "workspaceBytes", message.start.workspace_bytes, 1, MANDATORY),
+    FIELD_UINT64(incoming, "scratchBytes", message.start.scratch_bytes, 1, MANDATORY),
+    FIELD_UINT64(incoming, "lifetimeUSec", message.start.lifetime_usec, 1, MANDATORY),
+    FIELD_BOOL(incoming, "network", message.start.network),
 };
 static const struct json_field kill_fields[] = {
-    NUMBER64("graceUSec", kill.grace_usec, 0),
+    FIELD_UINT64(incoming, "graceUSec", message.kill.grace_usec, 0),
 };
 static const struct json_field progress_fields[] = {
-    TEXT("phase", phase, sizeof(((struct engine_progress *)0)->phase) - 1, MANDATORY),
-    NUMBER64("current", progress.current, 0),
-    NUMBER64("total", progress.total, 0),
+    FIELD_TEXT(incoming, "phase", phase, sizeof(((struct engine_progress *)0)->phase) - 1,
+               MANDATORY),
+    FIELD_UINT64(incoming, "current", message.progress.current, 0),
+    FIELD_UINT64(incoming, "total", message.progress.total, 0),
 };
 static const struct json_field ready_fields[] = {
-    TEXT("sandboxId", sandbox_id, ENGINE_TEXT_MAX, MANDATORY),
-    TEXT("image", image, ENGINE_TEXT_MAX),
-    TEXT("imageDigest", image_digest, ENGINE_TEXT_MAX),
+    FIELD_TEXT(incoming, "sandboxId", sandbox_id, ENGINE_TEXT_MAX, MANDATORY),
+    FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
+    FIELD_TEXT(incoming, "imageDigest", image_digest, ENGINE_TEXT_MAX),
 };
 static const struct json_field ended_fields[] = {
-    TEXT("why", why, 16, MANDATORY),
-    NUMBER64("oomKills", ended.oom_kills, 0),
-    NUMBER64("cpuUSec", ended.cpu_usec, 0),
-    NUMBER64("memoryPeakBytes", ended.memory_peak_bytes, 0),
-    NUMBER64("taskRefusals", ended.task_refusals, 0),
-    NUMBER64("leftovers", ended.leftovers, 0),
-    TRUTH("cleaned", ended.cleaned, MANDATORY),
+    FIELD_TEXT(incoming, "why", why, 16, MANDATORY),
+    FIELD_UINT64(incoming, "oomKills", message.ended.oom_kills, 0),
+    FIELD_UINT64(incoming, "cpuUSec", message.ended.cpu_usec, 0),
+    FIELD_UINT64(incoming, "memoryPeakBytes", message.ended.memory_peak_bytes, 0),
+    FIELD_UINT64(incoming, "taskRefusals", message.ended.task_refusals, 0),
+    FIELD_UINT64(incoming, "leftovers", message.ended.leftovers, 0),
+    FIELD_BOOL(incoming, "cleaned", message.ended.cleaned, MANDATORY),
 };
 static const struct json_field error_fields[] = {
-    TEXT("phase", phase, sizeof(((struct engine_error *)0)->phase) - 1, MANDATORY),
-    TEXT("message", text, ENGINE_TEXT_MAX, MANDATORY),
+    FIELD_TEXT(incoming, "phase", phase, sizeof(((struct engine_error *)0)->phase) - 1, MANDATORY),
+    FIELD_TEXT(incoming, "message", text, ENGINE_TEXT_MAX, MANDATORY),
 };
 
 static const struct json_field prepare_fields[] = {
-    TEXT("image", image, ENGINE_TEXT_MAX),
+    FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
 };
 static const struct json_field prepared_fields[] = {
-    TEXT("image", image, ENGINE_TEXT_MAX),
-    TEXT("imageDigest", image_digest, ENGINE_TEXT_MAX),
+    FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
+    FIELD_TEXT(incoming, "imageDigest", image_digest, ENGINE_TEXT_MAX),
 };
 
-static const struct {
-    const struct json_field *fields;
-    size_t n_fields;
-} messages[] = {
-    [ENGINE_START] = { start_fields, ELEMENTS(start_fields) },
-    [ENGINE_KILL] = { kill_fields, ELEMENTS(kill_fields) },
-    [ENGINE_PROGRESS] = { progress_fields, ELEMENTS(progress_fields) },
-    [ENGINE_READY] = { ready_fields, ELEMENTS(ready_fields) },
-    [ENGINE_ENDED] = { ended_fields, ELEMENTS(ended_fields) },
-    [ENGINE_ERROR] = { error_fields, ELEMENTS(error_fields) },
-    [ENGINE_PREPARE] = { prepare_fields, ELEMENTS(prepare_fields) },
-    [ENGINE_PREPARED] = { prepared_fields, ELEMENTS(prepared_fields) },
+static const struct message_type types[] = {
+    [ENGINE_START] = { "start", start_fields, ELEMENTS(start_fields) },
+    [ENGINE_KILL] = { "kill", kill_fields, ELEMENTS(kill_fields) },
+    [ENGINE_PROGRESS] = { "progress", progress_fields, ELEMENTS(progress_fields) },
+    [ENGINE_READY] = { "ready", ready_fields, ELEMENTS(ready_fields) },
+    [ENGINE_ENDED] = { "ended", ended_fields, ELEMENTS(ended_fields) },
+    [ENGINE_ERROR] = { "error", error_fields, ELEMENTS(error_fields) },
+    [ENGINE_PREPARE] = { "prepare", prepare_fields, ELEMENTS(prepare_fields) },
+    [ENGINE_PREPARED] = { "prepared", prepared_fields, ELEMENTS(prepared_fields) },
 };
 
-/* Index of @name in @names, or -1. */
-static int lookup(const char *const *names, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return (int)i;
-    return -1;
-}
+static const struct message_protocol protocol = {
+    ENGINE_PROTOCOL_VERSION,
+    ENGINE_PACKET_MAX,
+    types,
+    ELEMENTS(types),
+};
 
 /* ---- in */
-
-/* The dispatcher has checked the length against the size of @target; an absent text is empty. */
-static void copy_text(char *target, const char *text)
-{
-    strcpy(target, text ? text : "");
-}
 
 /* It becomes part of unit, container and file names. */
 static bool run_id_is_valid(const char *id)
@@ -166,12 +121,12 @@ static int finish_start(struct incoming *in)
 
     if (!run_id_is_valid(in->run_id))
         return -EBADMSG;
-    copy_text(start->run_id, in->run_id);
-    copy_text(start->image, in->image);
-    copy_text(start->layer, in->layer);
-    copy_text(start->wheels, in->wheels);
-    int target =
-        lookup(target_names, ELEMENTS(target_names), in->layer_target ? in->layer_target : "");
+    message_copy_text(start->run_id, in->run_id);
+    message_copy_text(start->image, in->image);
+    message_copy_text(start->layer, in->layer);
+    message_copy_text(start->wheels, in->wheels);
+    int target = message_find_name(target_names, ELEMENTS(target_names),
+                                   in->layer_target ? in->layer_target : "");
     if (target < 0 || !layer_is_valid(start->layer) ||
         (target == ENGINE_TARGET_NONE) != (start->layer[0] == '\0'))
         return -EBADMSG;
@@ -191,29 +146,29 @@ static int finish(struct incoming *in)
     case ENGINE_START:
         return finish_start(in);
     case ENGINE_PROGRESS:
-        copy_text(m->progress.phase, in->phase);
+        message_copy_text(m->progress.phase, in->phase);
         return 0;
     case ENGINE_READY:
-        copy_text(m->ready.sandbox_id, in->sandbox_id);
-        copy_text(m->ready.image, in->image);
-        copy_text(m->ready.image_digest, in->image_digest);
+        message_copy_text(m->ready.sandbox_id, in->sandbox_id);
+        message_copy_text(m->ready.image, in->image);
+        message_copy_text(m->ready.image_digest, in->image_digest);
         return 0;
     case ENGINE_ENDED:
-        why = lookup(why_names, ELEMENTS(why_names), in->why);
+        why = message_find_name(why_names, ELEMENTS(why_names), in->why);
         if (why < 0)
             return -EBADMSG;
         m->ended.why = (enum engine_why)why;
         return 0;
     case ENGINE_ERROR:
-        copy_text(m->error.phase, in->phase);
-        copy_text(m->error.message, in->text);
+        message_copy_text(m->error.phase, in->phase);
+        message_copy_text(m->error.message, in->text);
         return 0;
     case ENGINE_PREPARE:
-        copy_text(m->prepare.image, in->image);
+        message_copy_text(m->prepare.image, in->image);
         return 0;
     case ENGINE_PREPARED:
-        copy_text(m->prepared.image, in->image);
-        copy_text(m->prepared.image_digest, in->image_digest);
+        message_copy_text(m->prepared.image, in->image);
+        message_copy_text(m->prepared.image_digest, in->image_digest);
         return 0;
     case ENGINE_KILL:
     default:
@@ -221,32 +176,16 @@ static int finish(struct incoming *in)
     }
 }
 
-static int parse_head(json_object *object, enum engine_type *ret)
-{
-    struct head head = { 0 };
-    const char *field;
-
-    if (json_dispatch(object, head_fields, ELEMENTS(head_fields), true, &head, &field) < 0)
-        return -EBADMSG;
-    int type = lookup(type_names, ELEMENTS(type_names), head.type);
-    if (head.version != ENGINE_PROTOCOL_VERSION || type < 0)
-        return -EPROTONOSUPPORT;
-    *ret = (enum engine_type)type;
-    return 0;
-}
-
 int engine_message_parse(const char *data, size_t size, struct engine_message *ret)
 {
     _cleanup_json_ json_object *object = NULL;
     struct incoming in = { 0 };
-    const char *field;
+    int type;
 
-    int r = json_parse_guarded(data, size, &object);
-    if (r < 0)
-        return r == -ENOMEM ? r : -EBADMSG;
-    r = parse_head(object, &in.message.type);
+    int r = message_open(&protocol, data, size, &object, &type);
     if (r < 0)
         return r;
+    in.message.type = (enum engine_type)type;
     /* Counters that are not told are not known. */
     if (in.message.type == ENGINE_ENDED)
         in.message.ended = (struct engine_ended){
@@ -256,10 +195,8 @@ int engine_message_parse(const char *data, size_t size, struct engine_message *r
             .task_refusals = UINT64_MAX,
             .leftovers = UINT64_MAX,
         };
-    if (json_dispatch(object, messages[in.message.type].fields, messages[in.message.type].n_fields,
-                      true, &in, &field) < 0)
-        return -EBADMSG;
-    r = finish(&in);
+    r = message_dispatch(&protocol, type, object, &in);
+    r = r < 0 ? r : finish(&in);
     if (r < 0)
         return r;
     *ret = in.message;
@@ -351,27 +288,11 @@ static int add_body(json_object *o, const struct engine_message *m)
 
 int engine_message_format(const struct engine_message *message, char **ret, size_t *ret_size)
 {
-    _cleanup_json_ json_object *object = json_object_new_object();
-    size_t size;
+    _cleanup_json_ json_object *object = NULL;
 
-    if (!object)
-        return -ENOMEM;
-    int r = json_add_string(object, "type", type_names[message->type]);
-    r = r < 0 ? r : json_add_uint64(object, "version", ENGINE_PROTOCOL_VERSION);
+    int r = message_new(&protocol, (int)message->type, &object);
     r = r < 0 ? r : add_body(object, message);
-    if (r < 0)
-        return r;
-    const char *text = json_text(object, &size);
-    if (!text)
-        return -ENOMEM;
-    if (size > ENGINE_PACKET_MAX)
-        return -EMSGSIZE;
-    char *copy = strndup(text, size);
-    if (!copy)
-        return -ENOMEM;
-    *ret = copy;
-    *ret_size = size;
-    return 0;
+    return r < 0 ? r : message_write(&protocol, object, ret, ret_size);
 }
 
 /* ---- on the socket */
