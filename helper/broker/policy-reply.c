@@ -2,6 +2,7 @@
 #include "broker/policy-reply.h"
 #include "broker/result.h"
 #include "broker/survey.h"
+#include "egress/protocol-lists.h"
 
 struct policy_question {
     struct manager *manager;
@@ -26,40 +27,18 @@ static json_object *languages_object(const struct config *config)
     return object;
 }
 
-static json_object *addresses_array(const struct ip_prefix_list *list)
-{
-    _cleanup_json_ json_object *array = json_object_new_array();
-    char text[IP_PREFIX_TEXT_MAX];
-
-    for (size_t i = 0; array && i < list->n; i++) {
-        ip_prefix_format(&list->items[i], text);
-        if (json_append(array, json_object_new_string(text)) < 0)
-            return NULL;
-    }
-    return TAKE_PTR(array);
-}
-
-static json_object *ports_array(const struct egress_ports *ports)
-{
-    _cleanup_json_ json_object *array = json_object_new_array();
-
-    for (size_t i = 0; array && i < ports->n; i++)
-        if (json_append(array, json_object_new_int(ports->items[i])) < 0)
-            return NULL;
-    return TAKE_PTR(array);
-}
-
 static json_object *network_object(const struct config_network *network)
 {
-    const struct host_list *allowed = &network->allowed_names, *denied = &network->denied_names;
     _cleanup_json_ json_object *object = json_object_new_object();
 
     if (!object ||
-        json_add(object, "allowedNames", result_strings(allowed->items, allowed->n)) < 0 ||
-        json_add(object, "deniedNames", result_strings(denied->items, denied->n)) < 0 ||
-        json_add(object, "allowedPorts", ports_array(&network->ports)) < 0 ||
-        json_add(object, "allowedAddresses", addresses_array(&network->allowed_addresses)) < 0 ||
-        json_add(object, "deniedAddresses", addresses_array(&network->denied_addresses)) < 0 ||
+        json_add(object, "allowedNames", egress_names_array(&network->allowed_names)) < 0 ||
+        json_add(object, "deniedNames", egress_names_array(&network->denied_names)) < 0 ||
+        json_add(object, "allowedPorts", egress_ports_array(&network->ports)) < 0 ||
+        json_add(object, "allowedAddresses", egress_addresses_array(&network->allowed_addresses)) <
+            0 ||
+        json_add(object, "deniedAddresses", egress_addresses_array(&network->denied_addresses)) <
+            0 ||
         json_add_uint64(object, "connectionsMax", network->connections) < 0 ||
         json_add_uint64(object, "bytesMax", network->bytes) < 0 ||
         json_add_uint64(object, "idleUSec", network->idle_usec) < 0)

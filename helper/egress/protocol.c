@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/message.h"
+#include "protocol-lists.h"
 
 /* A message on its way in: numbers go where they belong at once, texts and lists are copied when
  * the types of all members are known to be right. */
@@ -122,57 +123,6 @@ void egress_message_release(struct egress_message *message)
 
 /* ---- in */
 
-static size_t array_length(json_object *array)
-{
-    return array ? json_object_array_length(array) : 0;
-}
-
-/* The text of an element, borrowed; NULL if it is none. */
-static const char *element_text(json_object *array, size_t i)
-{
-    json_object *element = json_object_array_get_idx(array, i);
-
-    return json_object_is_type(element, json_type_string) ? json_object_get_string(element) : NULL;
-}
-
-/* -EINVAL of the lists is -EBADMSG here. */
-static int take_patterns(json_object *array, struct host_list *ret)
-{
-    for (size_t i = 0; i < array_length(array); i++) {
-        const char *text = element_text(array, i);
-        int r = text ? host_list_add(ret, text) : -EINVAL;
-        if (r < 0)
-            return r == -EINVAL ? -EBADMSG : r;
-    }
-    return 0;
-}
-
-static int take_prefixes(json_object *array, struct ip_prefix_list *ret)
-{
-    for (size_t i = 0; i < array_length(array); i++) {
-        const char *text = element_text(array, i);
-        int r = text ? ip_prefix_list_add(ret, text) : -EINVAL;
-        if (r < 0)
-            return r == -EINVAL ? -EBADMSG : r;
-    }
-    return 0;
-}
-
-static int take_ports(json_object *array, struct egress_ports *ret)
-{
-    if (array_length(array) > EGRESS_PORTS_MAX)
-        return -EBADMSG;
-    for (size_t i = 0; i < array_length(array); i++) {
-        json_object *element = json_object_array_get_idx(array, i);
-        int64_t port =
-            json_object_is_type(element, json_type_int) ? json_object_get_int64(element) : 0;
-        if (port < 1 || port > UINT16_MAX)
-            return -EBADMSG;
-        ret->items[ret->n++] = (uint16_t)port;
-    }
-    return 0;
-}
-
 static int take_host(json_object *object, struct egress_host *ret)
 {
     struct incoming_host in = { 0 };
@@ -188,7 +138,7 @@ static int take_host(json_object *object, struct egress_host *ret)
 
 static int take_hosts(json_object *array, struct egress_host **ret, size_t *ret_n)
 {
-    size_t n = array_length(array);
+    size_t n = array ? json_object_array_length(array) : 0;
 
     if (n > EGRESS_HOSTS_MAX)
         return -EBADMSG;
@@ -212,12 +162,12 @@ static int finish_start(struct incoming *in)
     if (*in->run_id == '\0' || in->run_id[strspn(in->run_id, "0123456789abcdef")] != '\0')
         return -EBADMSG;
     message_copy_text(start->run_id, in->run_id);
-    int r = take_patterns(in->granted, &start->granted);
-    r = r < 0 ? r : take_patterns(in->allowed_names, &start->allowed_names);
-    r = r < 0 ? r : take_patterns(in->denied_names, &start->denied_names);
-    r = r < 0 ? r : take_ports(in->ports, &start->ports);
-    r = r < 0 ? r : take_prefixes(in->allowed_addresses, &start->allowed_addresses);
-    return r < 0 ? r : take_prefixes(in->denied_addresses, &start->denied_addresses);
+    int r = egress_names_read(in->granted, &start->granted);
+    r = r < 0 ? r : egress_names_read(in->allowed_names, &start->allowed_names);
+    r = r < 0 ? r : egress_names_read(in->denied_names, &start->denied_names);
+    r = r < 0 ? r : egress_ports_read(in->ports, &start->ports);
+    r = r < 0 ? r : egress_addresses_read(in->allowed_addresses, &start->allowed_addresses);
+    return r < 0 ? r : egress_addresses_read(in->denied_addresses, &start->denied_addresses);
 }
 
 static int finish_connection(struct incoming *in)
@@ -286,49 +236,16 @@ int egress_message_parse(const char *data, size_t size, struct egress_message *r
 
 /* ---- out */
 
-static int add_patterns(json_object *o, const char *key, const struct host_list *list)
-{
-    json_object *array = json_object_new_array();
-
-    int r = json_add(o, key, array);
-    for (size_t i = 0; r == 0 && i < list->n; i++)
-        r = json_append(array, json_object_new_string(list->items[i]));
-    return r;
-}
-
-static int add_prefixes(json_object *o, const char *key, const struct ip_prefix_list *list)
-{
-    json_object *array = json_object_new_array();
-    char text[IP_PREFIX_TEXT_MAX];
-
-    int r = json_add(o, key, array);
-    for (size_t i = 0; r == 0 && i < list->n; i++) {
-        ip_prefix_format(&list->items[i], text);
-        r = json_append(array, json_object_new_string(text));
-    }
-    return r;
-}
-
-static int add_ports(json_object *o, const char *key, const struct egress_ports *ports)
-{
-    json_object *array = json_object_new_array();
-
-    int r = json_add(o, key, array);
-    for (size_t i = 0; r == 0 && i < ports->n; i++)
-        r = json_append(array, json_object_new_int(ports->items[i]));
-    return r;
-}
-
 /* Each returns 0 or the first negative error of the calls that are joined here. */
 static int add_start(json_object *o, const struct egress_start *m)
 {
     int r = json_add_string(o, "runId", m->run_id);
-    r = r < 0 ? r : add_patterns(o, "granted", &m->granted);
-    r = r < 0 ? r : add_patterns(o, "allowedNames", &m->allowed_names);
-    r = r < 0 ? r : add_patterns(o, "deniedNames", &m->denied_names);
-    r = r < 0 ? r : add_ports(o, "ports", &m->ports);
-    r = r < 0 ? r : add_prefixes(o, "allowedAddresses", &m->allowed_addresses);
-    r = r < 0 ? r : add_prefixes(o, "deniedAddresses", &m->denied_addresses);
+    r = r < 0 ? r : json_add(o, "granted", egress_names_array(&m->granted));
+    r = r < 0 ? r : json_add(o, "allowedNames", egress_names_array(&m->allowed_names));
+    r = r < 0 ? r : json_add(o, "deniedNames", egress_names_array(&m->denied_names));
+    r = r < 0 ? r : json_add(o, "ports", egress_ports_array(&m->ports));
+    r = r < 0 ? r : json_add(o, "allowedAddresses", egress_addresses_array(&m->allowed_addresses));
+    r = r < 0 ? r : json_add(o, "deniedAddresses", egress_addresses_array(&m->denied_addresses));
     r = r < 0 ? r : json_add_uint64(o, "connections", m->connections);
     r = r < 0 ? r : json_add_uint64(o, "bytes", m->bytes);
     return r < 0 ? r : json_add_uint64(o, "idleUSec", m->idle_usec);
