@@ -7,7 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "file.h"
 #include "json-scan.h"
 
 /* Counts the members of all objects in the tree, which the scanner has bounded in depth and number.
@@ -100,6 +102,24 @@ int json_parse_items(const char *data, size_t size, json_object **ret)
         return -EBADMSG;
     *ret = TAKE_PTR(object);
     return 0;
+}
+
+int json_parse_file(int fd, size_t max, json_object **ret)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || (uint64_t)st.st_size > max)
+        return -EBADMSG;
+    size_t size = (size_t)st.st_size;
+    _cleanup_free_ char *text = malloc(size);
+    if (!text)
+        return -ENOMEM;
+    ssize_t n = pread_full(fd, text, size, 0);
+    if (n < 0)
+        return (int)n;
+    return (size_t)n < size ? -EBADMSG : json_parse_guarded(text, size, ret);
 }
 
 /* True, and the value in @ret, if @value is an integer that an int64_t holds. */

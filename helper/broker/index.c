@@ -129,8 +129,8 @@ static void insert(struct run_index *index, struct index_entry *entry)
 
 /* ---- On disk ---- */
 
-/* Reads a file that must be ours alone. Returns its size, or a negative errno. */
-static ssize_t read_file(int dirfd, const char *name, char **ret)
+/* Parses a file that must be ours alone. Returns 0 or a negative errno. */
+static int parse_file(int dirfd, const char *name, json_object **ret)
 {
     struct stat st;
 
@@ -141,30 +141,19 @@ static ssize_t read_file(int dirfd, const char *name, char **ret)
         return -EPERM;
     if (st.st_size > INDEX_FILE_MAX)
         return -E2BIG;
-    _cleanup_free_ char *text = malloc((size_t)st.st_size + 1);
-    if (!text)
-        return -ENOMEM;
-    ssize_t size = pread_full(fd, text, (size_t)st.st_size, 0);
-    if (size >= 0)
-        *ret = TAKE_PTR(text);
-    return size;
+    return json_parse_file(fd, INDEX_FILE_MAX, ret);
 }
 
-/* Returns 0, -ENOMEM, or another negative errno for a file that is no entry. */
-/* Reads and checks a file. Returns 0 with what @ret_record borrows in @ret_object, or a negative
- * errno. */
+/* Reads and checks a file. Returns 0 with what @ret_record borrows in @ret_object; -ENOMEM, or
+ * another negative errno for a file that is no entry. */
 static int read_record(const struct run_index *index, const char *name, json_object **ret_object,
                        struct record *ret_record)
 {
-    _cleanup_free_ char *text = NULL;
     _cleanup_json_ json_object *object = NULL;
     struct record record = { 0 };
     const char *offending;
 
-    ssize_t size = read_file(index->dirfd, name, &text);
-    if (size < 0)
-        return (int)size;
-    int r = json_parse_guarded(text, (size_t)size, &object);
+    int r = parse_file(index->dirfd, name, &object);
     if (r == 0)
         r = json_dispatch(object, record_fields, ELEMENTS(record_fields), false, &record,
                           &offending);

@@ -7,7 +7,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/directory.h"
-#include "common/file.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,18 +51,9 @@ static int read_facts(int fd, json_object **ret)
 
     if (fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > LAYER_FACTS_MAX)
-        return -EBADMSG;
-    size_t size = (size_t)st.st_size;
-    _cleanup_free_ char *text = malloc(size);
-    if (!text)
-        return -ENOMEM;
-    ssize_t n = pread_full(fd, text, size, 0);
-    if (n < 0)
-        return (int)n;
     uint64_t used =
         (uint64_t)st.st_mtim.tv_sec * USEC_PER_SEC + (uint64_t)st.st_mtim.tv_nsec / 1000;
-    int r = json_parse_guarded(text, (size_t)n, &facts);
+    int r = json_parse_file(fd, LAYER_FACTS_MAX, &facts);
     if (r == 0)
         r = json_add_uint64(facts, "usedUSec", used);
     if (r == 0)

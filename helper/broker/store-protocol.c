@@ -6,7 +6,6 @@
 #include "common/packet.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 int store_payload_new(json_object *object)
 {
@@ -28,23 +27,8 @@ int store_payload_new(json_object *object)
 
 int store_payload_read(int fd, json_object **ret)
 {
-    struct stat st;
-
     /* Only a memfd has seals; sealed it cannot change while it is read. */
-    if (!memfd_is_sealed(fd) || fstat(fd, &st) < 0 || st.st_size <= 0 ||
-        st.st_size > STORE_PAYLOAD_MAX)
-        return -EBADMSG;
-
-    size_t size = (size_t)st.st_size;
-    _cleanup_free_ char *text = malloc(size);
-    if (!text)
-        return -ENOMEM;
-    ssize_t n = pread_full(fd, text, size, 0);
-    if (n < 0)
-        return (int)n;
-    if ((size_t)n < size)
-        return -EBADMSG;
-    return json_parse_guarded(text, size, ret);
+    return memfd_is_sealed(fd) ? json_parse_file(fd, STORE_PAYLOAD_MAX, ret) : -EBADMSG;
 }
 
 int store_answer_send(int job, int error, json_object *result, int file)
