@@ -27,6 +27,11 @@ int beneath_open_directory(int dirfd, const char *path)
     return beneath_open(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 }
 
+int beneath_make_directory(int dirfd, const char *name)
+{
+    return mkdirat(dirfd, name, 0700) < 0 ? -errno : beneath_open_directory(dirfd, name);
+}
+
 int beneath_stat(int dirfd, const char *path, struct stat *ret)
 {
     _cleanup_close_ int fd = beneath_open(dirfd, path, O_PATH | O_NOFOLLOW);

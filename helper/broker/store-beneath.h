@@ -14,6 +14,9 @@
 int beneath_open(int dirfd, const char *path, int flags);
 /* The directory @path, for reading its entries. */
 int beneath_open_directory(int dirfd, const char *path);
+/* Makes the directory @name, closed to others, and opens it. Returns an fd or a negative errno:
+ * -EEXIST if there is something. */
+int beneath_make_directory(int dirfd, const char *name);
 
 /* Looks at @path without opening it for good, so no FIFO, device or lease takes notice. Returns 0
  * or as above. */

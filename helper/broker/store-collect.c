@@ -295,9 +295,7 @@ int collect_workspace(const struct store_collect *request, int staging, int job,
     c->files_left = c->folders_left = files_max;
     c->bytes_left = request->bytes_max;
 
-    if (mkdirat(staging, "files", 0700) < 0)
-        return -errno;
-    _cleanup_close_ int files = beneath_open_directory(staging, "files");
+    _cleanup_close_ int files = beneath_make_directory(staging, "files");
     if (files < 0)
         return files;
 

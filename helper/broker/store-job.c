@@ -132,9 +132,7 @@ static int open_staged(const struct job *job)
 /* Removes what a collection made; also what one that was killed left. */
 static void remove_collected(int staging)
 {
-    _cleanup_json_ json_object *ignored = NULL;
-
-    remove_tree(staging, "files", REMOVE_ANY_OWNER, &ignored);
+    (void)remove_leftover(staging, "files");
 }
 
 static int job_collect(const struct job *job, int staging, int workspace, json_object **ret)

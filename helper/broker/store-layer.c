@@ -85,19 +85,13 @@ static int copy_subfolder(struct install *in, int source, const char *name, int 
 
     if (depth > LAYER_DEPTH_MAX)
         return too_large(in, "folders below each other", LAYER_DEPTH_MAX);
-    int from = beneath_open_same(source, name, seen, &st);
+    _cleanup_close_ int from = beneath_open_same(source, name, seen, &st);
     if (from < 0)
         return from;
-    if (mkdirat(target, name, 0700) < 0) {
-        close_fd(from);
-        return -errno;
-    }
-    _cleanup_close_ int to = beneath_open_directory(target, name);
-    if (to < 0) {
-        close_fd(from);
+    _cleanup_close_ int to = beneath_make_directory(target, name);
+    if (to < 0)
         return to;
-    }
-    int r = copy_folder(in, from, to, depth);
+    int r = copy_folder(in, TAKE_FD(from), to, depth);
     if (r < 0)
         return r;
     return fchmod(to, 0755) < 0 ? -errno : set_times(to, &st);
@@ -138,20 +132,14 @@ static int copy_folder(struct install *in, int source, int target, unsigned dept
 
 static int copy_tree(struct install *in, int layer)
 {
-    int source = beneath_open_directory(in->source->workspace, in->source->folder);
+    _cleanup_close_ int source = beneath_open_directory(in->source->workspace, in->source->folder);
 
     if (source < 0)
         return source;
-    if (mkdirat(layer, "tree", 0700) < 0) {
-        close_fd(source);
-        return -errno;
-    }
-    _cleanup_close_ int tree = beneath_open_directory(layer, "tree");
-    if (tree < 0) {
-        close_fd(source);
+    _cleanup_close_ int tree = beneath_make_directory(layer, "tree");
+    if (tree < 0)
         return tree;
-    }
-    int r = copy_folder(in, source, tree, 0);
+    int r = copy_folder(in, TAKE_FD(source), tree, 0);
     return r < 0 ? r : fchmod(tree, 0755) < 0 ? -errno : 0;
 }
 
@@ -180,9 +168,7 @@ static int write_facts(int layer, const char *key, json_object *facts, const str
 static int make_layer(int user, const char *staged, const char *key, json_object *facts,
                       struct install *in)
 {
-    if (mkdirat(user, staged, 0700) < 0)
-        return -errno;
-    _cleanup_close_ int layer = beneath_open_directory(user, staged);
+    _cleanup_close_ int layer = beneath_make_directory(user, staged);
     if (layer < 0)
         return layer;
     int r = copy_tree(in, layer);
@@ -212,13 +198,6 @@ static json_object *install_result(const struct install *in, int error)
     return TAKE_PTR(result);
 }
 
-static void forget(int user, const char *name)
-{
-    _cleanup_json_ json_object *ignored = NULL;
-
-    remove_tree(user, name, REMOVE_ANY_OWNER, &ignored);
-}
-
 int layer_install(int state, uid_t uid, const char *key, const struct layer_source *source,
                   json_object *facts, int job, json_object **ret_result)
 {
@@ -236,10 +215,10 @@ int layer_install(int state, uid_t uid, const char *key, const struct layer_sour
     if (r != -ENOENT)
         return r == 0 ? -EEXIST : r;
     snprintf(staged, sizeof(staged), "%s.new", key);
-    forget(user, staged);
+    (void)remove_leftover(user, staged);
     r = make_layer(user, staged, key, facts, &in);
     if (r < 0)
-        forget(user, staged);
+        (void)remove_leftover(user, staged);
     if (r == 0 || r == -EFBIG)
         *ret_result = install_result(&in, r);
     return r;
@@ -256,7 +235,7 @@ int layer_remove(int state, uid_t uid, const char *key, json_object **ret_result
     if (user < 0)
         return user;
     snprintf(removed, sizeof(removed), "%s.old", key);
-    forget(user, removed);
+    (void)remove_leftover(user, removed);
     if (renameat2(user, key, user, removed, RENAME_NOREPLACE) < 0)
         return -errno;
     return remove_tree(user, removed, REMOVE_ANY_OWNER, ret_result);

@@ -136,9 +136,7 @@ static int look_at_layer(struct listing *l, int user, uid_t uid, const char *nam
 
 static void sweep(struct listing *l, int user, const char *name)
 {
-    _cleanup_json_ json_object *ignored = NULL;
-
-    if (l->sweep && remove_tree(user, name, REMOVE_ANY_OWNER, &ignored) == 0)
+    if (l->sweep && remove_leftover(user, name) == 0)
         l->removed++;
 }
 

@@ -134,3 +134,10 @@ int remove_tree(int parent, const char *name, uid_t owner, json_object **ret_res
     }
     return r.error;
 }
+
+int remove_leftover(int parent, const char *name)
+{
+    _cleanup_json_ json_object *ignored = NULL;
+
+    return remove_tree(parent, name, REMOVE_ANY_OWNER, &ignored);
+}

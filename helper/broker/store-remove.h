@@ -18,3 +18,5 @@
  * @ret_result (NULL out of memory): -ENAMETOOLONG for a tree that is too deep, -EPERM for a foreign
  * folder, -EBUSY for a mount, -ENOTEMPTY if someone fills it as fast as it is emptied. */
 int remove_tree(int parent, const char *name, uid_t owner, json_object **ret_result);
+/* The same for what is the store's own, of which nobody is told. */
+int remove_leftover(int parent, const char *name);
