@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "http-head.h"
+
 #define SIZE_DIGITS_MAX 12 /* hex: 256 TiB */
-#define TOKEN                                             \
-    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz" \
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 static int hex_digit(char c)
 {
@@ -37,7 +36,7 @@ static bool expect(struct chunked *chunked, char c, char expected, enum chunked_
 
 static bool is_token(char c)
 {
-    return c != '\0' && strchr(TOKEN, c);
+    return c != '\0' && strchr(HTTP_TOKEN, c);
 }
 
 static bool is_text(char c)

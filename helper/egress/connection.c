@@ -193,11 +193,8 @@ static void go_on_answering(struct connection *connection)
 
 void connection_answer(struct connection *connection, const char *data, size_t size)
 {
-    uint64_t moved = connection->down.moved;
-
     side_close(&connection->remote);
     relay_release(&connection->down, &connection->session->pipes);
-    connection->down.moved = moved;
     connection->down.to = connection->client.fd;
     connection->phase = PHASE_ANSWERING;
     if (relay_put(&connection->down, data, size) < 0) {
@@ -254,14 +251,6 @@ static bool may_have_answered(const struct connection *connection, ssize_t error
            (error == -EPIPE || error == -ECONNRESET);
 }
 
-static void stop_sending(struct connection *connection)
-{
-    uint64_t moved = connection->up.moved;
-
-    relay_release(&connection->up, &connection->session->pipes);
-    connection->up.moved = moved;
-}
-
 /* @moves_up, @moves_down: what there is reason to try. */
 static void go_on_relaying(struct connection *connection, bool moves_up, bool moves_down)
 {
@@ -271,7 +260,7 @@ static void go_on_relaying(struct connection *connection, bool moves_up, bool mo
     if (moves_up)
         up = relay_move(&connection->up, &session->pipes, &session->bytes_left);
     if (may_have_answered(connection, up)) {
-        stop_sending(connection);
+        relay_release(&connection->up, &session->pipes);
         up = 0;
     }
     if (up < 0) {

@@ -6,10 +6,6 @@
 #include <strings.h>
 
 #define DIGITS "0123456789"
-#define TOKEN                                             \
-    "!#$%&'*+-.^_`|~" DIGITS "abcdefghijklmnopqrstuvwxyz" \
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 #define HTTP_PORT 80
 
 ssize_t http_head_size(const char *data, size_t size, size_t seen)
@@ -69,7 +65,7 @@ static struct span before(struct span span, char c)
 
 static bool is_token(struct span span)
 {
-    return span.size > 0 && count(span, TOKEN) == span.size;
+    return span.size > 0 && count(span, HTTP_TOKEN) == span.size;
 }
 
 static struct span trim(struct span span)
@@ -81,7 +77,7 @@ static struct span trim(struct span span)
     return span;
 }
 
-/* Digits only, up to INT64_MAX. */
+/* Digits only, and few enough for INT64_MAX. */
 static bool to_number(struct span span, uint64_t *ret)
 {
     uint64_t value = 0;

@@ -10,6 +10,10 @@
 
 #define HTTP_HEAD_MAX (16 * 1024)
 #define HTTP_FIELDS_MAX 100
+/* What methods and names of fields are made of. */
+#define HTTP_TOKEN                                        \
+    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz" \
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 /* Most bytes that a head gains when written anew. */
 #define HTTP_HEAD_GROWTH 256
 

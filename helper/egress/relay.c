@@ -15,10 +15,13 @@
 
 void relay_release(struct relay *relay, struct pipes *pipes)
 {
+    uint64_t moved = relay->moved;
+
     free(relay->head);
     free(relay->buffer);
     pipes_drop(pipes, &relay->pipe);
     *relay = RELAY_NULL;
+    relay->moved = moved;
 }
 
 bool relay_wants_output(const struct relay *relay)

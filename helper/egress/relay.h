@@ -36,6 +36,7 @@ struct relay {
 #define RELAY_NULL \
     ((struct relay){ .from = -1, .to = -1, .source = RELAY_NOTHING, .pipe = PIPE_NONE })
 
+/* Moves nothing any more. What was moved stays told. */
 void relay_release(struct relay *relay, struct pipes *pipes);
 
 /* Puts bytes of ours in front. Returns 0 or -ENOMEM. */
