@@ -1,29 +1,12 @@
 /* Lists of names, addresses and ports, see config-network.h. */
 #include "broker/config-network.h"
+#include "broker/config-words.h"
 #include "broker/request.h"
 #include "common/cleanup.h"
 #include "common/quantity.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Calls @add with each word of @value. */
-static int for_each_word(const char *value, int (*add)(void *list, const char *word), void *list)
-{
-    _cleanup_free_ char *copy = strdup(value);
-    char *rest = copy, *word;
-    int r = copy ? 0 : -ENOMEM;
-
-    while (r >= 0 && (word = strsep(&rest, " \t")))
-        if (*word)
-            r = add(list, word);
-    return r;
-}
-
-static bool is_empty(const char *value)
-{
-    return value[strspn(value, " \t")] == '\0';
-}
 
 static int add_name(void *list, const char *word)
 {
@@ -50,23 +33,23 @@ static int add_port(void *list, const char *word)
 
 int config_network_add_names(struct host_list *list, const char *value)
 {
-    if (is_empty(value))
+    if (words_are_none(value))
         host_list_release(list);
-    return for_each_word(value, add_name, list);
+    return words_for_each(value, add_name, list);
 }
 
 int config_network_add_addresses(struct ip_prefix_list *list, const char *value)
 {
-    if (is_empty(value))
+    if (words_are_none(value))
         ip_prefix_list_release(list);
-    return for_each_word(value, add_address, list);
+    return words_for_each(value, add_address, list);
 }
 
 int config_network_add_ports(struct egress_ports *ports, const char *value)
 {
-    if (is_empty(value))
+    if (words_are_none(value))
         ports->n = 0;
-    return for_each_word(value, add_port, ports);
+    return words_for_each(value, add_port, ports);
 }
 
 void config_network_release(struct config_network *network)

@@ -1,6 +1,7 @@
 /* Loading of the administrator's configuration, see config.h. What a key
  * means and which values it takes is told here, in one table. */
 #include "broker/config.h"
+#include "broker/config-words.h"
 #include "common/cleanup.h"
 #include "common/config-file.h"
 #include "common/directory.h"
@@ -110,30 +111,22 @@ static const struct config built_in = {
     .network = { .connections = 256, .bytes = UINT64_C(10) << 30, .idle_usec = 60000000 },
 };
 
-static void free_words(char **words)
-{
-    for (; *words; words++) {
-        free(*words);
-        *words = NULL;
-    }
-}
-
 void config_release(struct config *config)
 {
     free(config->engine);
-    free_words(config->cloud_engines);
-    free_words(config->image_engines);
+    words_free(config->cloud_engines);
+    words_free(config->image_engines);
     free(config->image);
-    free_words(config->images);
+    words_free(config->images);
     config_network_release(&config->network);
     for (size_t i = 0; i < config->n_languages; i++) {
         struct language *language = &config->languages[i];
         free(language->name);
         free(language->image);
         free(language->interpreter);
-        free_words(language->options);
-        free_words(language->extensions);
-        free_words(language->shebangs);
+        words_free(language->options);
+        words_free(language->extensions);
+        words_free(language->shebangs);
     }
     *config = (struct config){ 0 };
 }
@@ -180,22 +173,15 @@ static int replace_string(char **target, const char *value)
     return 0;
 }
 
+static int add_word(void *list, const char *word)
+{
+    return words_add(list, CONFIG_WORDS_MAX, word);
+}
+
 static int parse_words(const char *value, char **ret)
 {
-    size_t n = 0;
-
-    free_words(ret);
-    while (value[strspn(value, " \t")] != '\0') {
-        value += strspn(value, " \t");
-        size_t length = strcspn(value, " \t");
-        if (n == CONFIG_WORDS_MAX)
-            return -E2BIG;
-        ret[n] = strndup(value, length);
-        if (!ret[n++])
-            return -ENOMEM;
-        value += length;
-    }
-    return 0;
+    words_free(ret);
+    return words_for_each(value, add_word, ret);
 }
 
 static int apply_image(char **target, const char *value)
@@ -203,27 +189,17 @@ static int apply_image(char **target, const char *value)
     return image_reference_is_valid(value) ? replace_string(target, value) : -EINVAL;
 }
 
+static int add_image(void *list, const char *word)
+{
+    return image_reference_is_valid(word) ? words_add(list, CONFIG_IMAGES_MAX, word) : -EINVAL;
+}
+
 /* Each line adds to the list; an empty one begins it anew. */
 static int apply_images(char **list, const char *value)
 {
-    char *words[CONFIG_WORDS_MAX + 1] = { NULL };
-    size_t n = 0;
-
-    int r = parse_words(value, words);
-    if (r >= 0 && !words[0])
-        free_words(list);
-    while (list[n])
-        n++;
-    for (size_t i = 0; r >= 0 && words[i]; i++) {
-        if (!image_reference_is_valid(words[i]))
-            r = -EINVAL;
-        else if (n == CONFIG_IMAGES_MAX)
-            r = -E2BIG;
-        else
-            r = replace_string(&list[n++], words[i]);
-    }
-    free_words(words);
-    return r;
+    if (words_are_none(value))
+        words_free(list);
+    return words_for_each(value, add_image, list);
 }
 
 static int apply_key(struct config *config, const struct key *key, const char *value)

@@ -1,6 +1,7 @@
 /* What this machine's engines are, see engines-reply.h. They are asked all at once, since each may
  * take its time to say that it cannot. */
 #include "broker/engines-reply.h"
+#include "broker/config-words.h"
 #include "broker/engines.h"
 #include "broker/policy-image.h"
 #include "broker/prepare.h"
@@ -55,14 +56,6 @@ static int answer(struct varlink_call *call, struct manager *manager, json_objec
     return varlink_reply(call, TAKE_PTR(reply));
 }
 
-static bool is_cloud(const struct config *config, const char *name)
-{
-    for (char *const *cloud = config->cloud_engines; *cloud; cloud++)
-        if (strcmp(*cloud, name) == 0)
-            return true;
-    return false;
-}
-
 static json_object *describe(const struct config *config, json_object *names)
 {
     json_object *details = json_object_new_object();
@@ -72,7 +65,7 @@ static json_object *describe(const struct config *config, json_object *names)
         json_object *engine = json_object_new_object();
 
         (void)json_add_bool(engine, "images", policy_engine_has_images(config, name));
-        (void)json_add_bool(engine, "cloud", is_cloud(config, name));
+        (void)json_add_bool(engine, "cloud", words_have(config->cloud_engines, name, strlen(name)));
         (void)json_add(details, name, engine);
     }
     return details;

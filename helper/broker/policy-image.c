@@ -1,5 +1,6 @@
 /* Images by the configuration, see policy-image.h. */
 #include "broker/policy-image.h"
+#include "broker/config-words.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -24,10 +25,7 @@ __attribute__((format(printf, 3, 4))) static int reject(struct refusal *refusal,
 
 bool policy_engine_has_images(const struct config *config, const char *engine)
 {
-    for (char *const *name = config->image_engines; *name; name++)
-        if (strcmp(*name, engine) == 0)
-            return true;
-    return false;
+    return words_have(config->image_engines, engine, strlen(engine));
 }
 
 /* The entry of the list that allows @wanted, or NULL. What is a default is allowed. */

@@ -1,5 +1,6 @@
 /* Admission, limits and command line of a run, see policy.h. */
 #include "broker/policy.h"
+#include "broker/config-words.h"
 #include "broker/policy-environment.h"
 #include "broker/policy-image.h"
 #include "broker/policy-network.h"
@@ -118,14 +119,6 @@ static int above(struct refusal *refusal, const char *field, uint64_t requested,
     return -EPERM;
 }
 
-static bool is_word(char *const *words, const char *word, size_t length)
-{
-    for (; *words; words++)
-        if (strlen(*words) == length && memcmp(*words, word, length) == 0)
-            return true;
-    return false;
-}
-
 static uint64_t given_or(uint64_t value, uint64_t otherwise)
 {
     return value == UINT64_MAX ? otherwise : value;
@@ -170,7 +163,7 @@ static int apply_limits(const struct config *config, const struct request *reque
     if (limits.memory_bytes > defaults->memory_bytes ||
         limits.cpu_percent > defaults->cpu_percent || limits.timeout_usec > defaults->timeout_usec)
         plan->approvals |= APPROVAL_RESOURCES;
-    if (is_word(config->cloud_engines, plan->engine, strlen(plan->engine)))
+    if (words_have(config->cloud_engines, plan->engine, strlen(plan->engine)))
         plan->approvals |= APPROVAL_CLOUD;
     return 0;
 }
@@ -205,7 +198,7 @@ static const struct language *language_by_shebang(const struct config *config, c
 {
     for (;;) {
         for (size_t i = 0; i < config->n_languages; i++)
-            if (is_word(config->languages[i].shebangs, name, length))
+            if (words_have(config->languages[i].shebangs, name, length))
                 return &config->languages[i];
         /* python3.11 → python3. → python3 → python */
         if (length == 0 || !strchr("0123456789.", name[length - 1]))
@@ -219,7 +212,7 @@ static const struct language *language_by_extension(const struct config *config,
     const char *dot = strrchr(name, '.');
 
     for (size_t i = 0; dot && i < config->n_languages; i++)
-        if (is_word(config->languages[i].extensions, dot, strlen(dot)))
+        if (words_have(config->languages[i].extensions, dot, strlen(dot)))
             return &config->languages[i];
     return NULL;
 }
