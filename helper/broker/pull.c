@@ -158,17 +158,10 @@ static void ask_engine(struct pull *pull)
 
 static void refuse(struct pull *pull, const struct approval_verdict *verdict)
 {
-    const struct verdict_words *words = verdict_words(verdict->verdict);
-    json_object *fields = json_object_new_object();
-    char what[400], reason[512], error[64];
+    struct verdict_answer answer;
 
-    authorize_describe(verdict->approvals, &pull->plan, &pull->manager->config.defaults, what,
-                       sizeof(what));
-    snprintf(reason, sizeof(reason), "%s%s%s", words->before, what, words->after);
-    snprintf(error, sizeof(error), "io.sbxctl.Sandbox.%s", words->error);
-    (void)json_add_string(fields, "action", verdict->action);
-    (void)json_add_string(fields, "hint", words->hint);
-    fail(pull, error, fields, reason);
+    verdict_answer(verdict, &pull->plan, &pull->manager->config.defaults, &answer);
+    fail(pull, answer.error, answer.fields, answer.reason);
 }
 
 static void on_verdict(const struct approval_verdict *verdict, void *userdata)
@@ -186,14 +179,9 @@ static void on_verdict(const struct approval_verdict *verdict, void *userdata)
 static void on_asking(unsigned approvals, const char *action, void *userdata)
 {
     struct pull *pull = userdata;
-    json_object *fields = json_object_new_object();
-    char what[400], phase[512];
+    const struct limits *defaults = &pull->manager->config.defaults;
 
-    authorize_describe(approvals, &pull->plan, &pull->manager->config.defaults, what, sizeof(what));
-    snprintf(phase, sizeof(phase), "asking for approval of %s", what);
-    (void)json_add_string(fields, "phase", phase);
-    (void)json_add_string(fields, "action", action);
-    notify(pull, "approval", fields);
+    notify(pull, "approval", verdict_awaited(approvals, action, &pull->plan, defaults));
 }
 
 /* What is on the list is for anybody. */

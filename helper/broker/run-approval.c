@@ -4,26 +4,13 @@
 #include "broker/run-internal.h"
 #include "broker/verdict-words.h"
 
-#include <stdio.h>
-
-static void describe(const struct run *run, unsigned approvals, char *buffer, size_t size)
-{
-    authorize_describe(approvals, &run->plan, &run->manager->config.defaults, buffer, size);
-}
-
 static void refuse(struct run *run, const struct approval_verdict *verdict)
 {
-    json_object *fields = json_object_new_object();
-    const struct verdict_words *words = verdict_words(verdict->verdict);
-    char what[400], reason[512], error[64];
+    struct verdict_answer answer;
 
-    describe(run, verdict->approvals, what, sizeof(what));
-    snprintf(reason, sizeof(reason), "%s%s%s", words->before, what, words->after);
-    snprintf(error, sizeof(error), "io.sbxctl.Sandbox.%s", words->error);
-    (void)run_audit_decision(run, verdict->approvals, verdict->action, words->decision);
-    (void)json_add_string(fields, "action", verdict->action);
-    (void)json_add_string(fields, "hint", words->hint);
-    run_refuse(run, RUN_DENIED, error, fields, reason);
+    verdict_answer(verdict, &run->plan, &run->manager->config.defaults, &answer);
+    (void)run_audit_decision(run, verdict->approvals, verdict->action, answer.decision);
+    run_refuse(run, RUN_DENIED, answer.error, answer.fields, answer.reason);
 }
 
 static void on_verdict(const struct approval_verdict *verdict, void *userdata)
@@ -44,18 +31,12 @@ static void on_verdict(const struct approval_verdict *verdict, void *userdata)
     run_enqueue(run);
 }
 
-/* Whoever waits shall know for what. */
 static void on_asking(unsigned approvals, const char *action, void *userdata)
 {
     struct run *run = userdata;
-    json_object *more = json_object_new_object();
-    char what[400], phase[512];
+    const struct limits *defaults = &run->manager->config.defaults;
 
-    describe(run, approvals, what, sizeof(what));
-    snprintf(phase, sizeof(phase), "asking for approval of %s", what);
-    (void)json_add_string(more, "phase", phase);
-    (void)json_add_string(more, "action", action);
-    run_notify(run, "approval", more, NULL, 0);
+    run_notify(run, "approval", verdict_awaited(approvals, action, &run->plan, defaults), NULL, 0);
 }
 
 void run_approve(struct run *run)

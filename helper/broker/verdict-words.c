@@ -1,8 +1,16 @@
-/* What is said when an approval was not given, see verdict-words.h. */
+/* What is said about approvals, see verdict-words.h. */
 #include "broker/verdict-words.h"
 
+#include <stdio.h>
+
+#define DESCRIPTION_MAX 400
+
 /* Each way of not being allowed in its own words. */
-static const struct verdict_words words[] = {
+static const struct words {
+    const char *decision, *error;
+    const char *before, *after; /* what was asked for stands between them */
+    const char *hint;
+} words[] = {
     [VERDICT_DENIED] = { "denied", "Denied", "This machine's policy does not allow ", ".",
                          "Ask the administrator for a polkit rule." },
     [VERDICT_NOT_ASKED] = { "approval-required", "ApprovalRequired", "Approval is needed for ",
@@ -36,7 +44,29 @@ static const struct verdict_words words[] = {
                                "number is below 2147483648." },
 };
 
-const struct verdict_words *verdict_words(enum verdict verdict)
+void verdict_answer(const struct approval_verdict *verdict, const struct plan *plan,
+                    const struct limits *defaults, struct verdict_answer *ret)
 {
-    return &words[verdict];
+    const struct words *w = &words[verdict->verdict];
+    char what[DESCRIPTION_MAX];
+
+    *ret = (struct verdict_answer){ .decision = w->decision, .fields = json_object_new_object() };
+    authorize_describe(verdict->approvals, plan, defaults, what, sizeof(what));
+    snprintf(ret->reason, sizeof(ret->reason), "%s%s%s", w->before, what, w->after);
+    snprintf(ret->error, sizeof(ret->error), "io.sbxctl.Sandbox.%s", w->error);
+    (void)json_add_string(ret->fields, "action", verdict->action);
+    (void)json_add_string(ret->fields, "hint", w->hint);
+}
+
+json_object *verdict_awaited(unsigned approvals, const char *action, const struct plan *plan,
+                             const struct limits *defaults)
+{
+    json_object *fields = json_object_new_object();
+    char what[DESCRIPTION_MAX], phase[512];
+
+    authorize_describe(approvals, plan, defaults, what, sizeof(what));
+    snprintf(phase, sizeof(phase), "asking for approval of %s", what);
+    (void)json_add_string(fields, "phase", phase);
+    (void)json_add_string(fields, "action", action);
+    return fields;
 }
