@@ -16,11 +16,6 @@ void borrowed_layer_source(const struct engine_start *start, char ret[BORROWED_S
              start->layer);
 }
 
-const char *borrowed_layer_target(const struct engine_start *start)
-{
-    return start->layer_target == ENGINE_TARGET_NODE_MODULES ? "/node_modules" : "/packages";
-}
-
 /* A link is no directory. One name at a time, as RestrictSUIDSGID= takes openat2(2) away. */
 static int open_directory(int parent, const char *name)
 {

@@ -12,8 +12,6 @@
 
 /* Where the start's layer lies on this machine. The caller has seen that there is one. */
 void borrowed_layer_source(const struct engine_start *start, char ret[BORROWED_SOURCE_MAX]);
-/* And where it goes to in the sandbox. */
-const char *borrowed_layer_target(const struct engine_start *start);
 
 /* What to say when the check fails: the path, and strerror(). */
 #define BORROWED_WHEELS_ERROR                                                                    \

@@ -22,7 +22,7 @@ static const char *const why_names[] = {
     [ENGINE_WHY_TIMEOUT] = "timeout",
     [ENGINE_WHY_KILLED] = "killed",
 };
-static const char *const target_names[] = {
+static const char *const target_paths[] = {
     [ENGINE_TARGET_NONE] = "",
     [ENGINE_TARGET_PACKAGES] = "/packages",
     [ENGINE_TARGET_NODE_MODULES] = "/node_modules",
@@ -99,6 +99,11 @@ static const struct message_protocol protocol = {
     ELEMENTS(types),
 };
 
+const char *engine_target_path(enum engine_target target)
+{
+    return target_paths[target];
+}
+
 /* ---- in */
 
 /* It becomes part of unit, container and file names. */
@@ -125,7 +130,7 @@ static int finish_start(struct incoming *in)
     message_copy_text(start->image, in->image);
     message_copy_text(start->layer, in->layer);
     message_copy_text(start->wheels, in->wheels);
-    int target = message_find_name(target_names, ELEMENTS(target_names),
+    int target = message_find_name(target_paths, ELEMENTS(target_paths),
                                    in->layer_target ? in->layer_target : "");
     if (target < 0 || !layer_is_valid(start->layer) ||
         (target == ENGINE_TARGET_NONE) != (start->layer[0] == '\0'))
@@ -211,7 +216,7 @@ static int add_start(json_object *o, const struct engine_start *m)
     int r = json_add_string(o, "runId", m->run_id);
     r = r < 0 ? r : json_add_string(o, "image", m->image);
     r = r < 0 ? r : json_add_string(o, "layer", m->layer);
-    r = r < 0 ? r : json_add_string(o, "layerTarget", target_names[m->layer_target]);
+    r = r < 0 ? r : json_add_string(o, "layerTarget", target_paths[m->layer_target]);
     r = r < 0 ? r : json_add_string(o, "wheels", m->wheels);
     r = r < 0 ? r : json_add_uint64(o, "ownerUid", m->owner_uid);
     r = r < 0 ? r : json_add_uint64(o, "cpuPercent", m->cpu_percent);

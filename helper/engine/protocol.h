@@ -145,3 +145,6 @@ int engine_send(int sock, const struct engine_message *message, const int *fds, 
  * negative errno as of packet_recv() and engine_message_parse(); descriptors of a refused packet
  * are closed. */
 int engine_recv(int sock, struct engine_message *ret, int fds[PACKET_FDS_MAX], size_t *ret_n_fds);
+
+/* "/packages", "/node_modules"; empty for ENGINE_TARGET_NONE. */
+const char *engine_target_path(enum engine_target target);

@@ -82,7 +82,7 @@ static void append_borrowed(struct builder *b, json_object *array, const struct 
 
     if (start->layer[0] != '\0') {
         borrowed_layer_source(start, layer);
-        append(b, array, directory_mount(b, layer, borrowed_layer_target(start)));
+        append(b, array, directory_mount(b, layer, engine_target_path(start->layer_target)));
     }
     if (start->wheels[0] != '\0')
         append(b, array, directory_mount(b, start->wheels, BORROWED_WHEELS_TARGET));

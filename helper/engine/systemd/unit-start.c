@@ -170,7 +170,7 @@ static int add_borrowed(sd_bus_message *m, const struct engine_start *start)
 
     if (start->layer[0] != '\0') {
         borrowed_layer_source(start, layer);
-        r = add_read_only(m, layer, borrowed_layer_target(start), false, 0);
+        r = add_read_only(m, layer, engine_target_path(start->layer_target), false, 0);
     }
     if (r >= 0 && start->wheels[0] != '\0')
         r = add_read_only(m, start->wheels, BORROWED_WHEELS_TARGET, false, 0);
