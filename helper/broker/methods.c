@@ -70,34 +70,26 @@ static int refuse_by_form(struct varlink_call *call, struct manager *manager,
 /* Policy knows what a name looks like, not which there are. */
 static int admit_engine(const struct plan *plan, struct refusal *refusal)
 {
-    _cleanup_free_ char *others = NULL;
+    char hint[sizeof(refusal->hint)] =
+        "Have the administrator enable one: systemctl enable --now sbxctl-engine-systemd.socket";
 
     if (engine_exists(plan->engine))
         return 0;
-    others = engines_text(plan->engine);
-    *refusal = (struct refusal){ .kind = REFUSAL_REJECTED, .field = "engine" };
-    snprintf(refusal->reason, sizeof(refusal->reason), "There is no engine '%s' on this machine.",
-             plan->engine);
+    _cleanup_free_ char *others = engines_text(plan->engine);
     if (others && *others)
-        snprintf(refusal->hint, sizeof(refusal->hint), "Use --engine with one of: %s.", others);
-    else
-        snprintf(refusal->hint, sizeof(refusal->hint),
-                 "Have the administrator enable one: systemctl enable --now "
-                 "sbxctl-engine-systemd.socket");
-    return -EPERM;
+        snprintf(hint, sizeof(hint), "Use --engine with one of: %s.", others);
+    return refusal_reject(refusal, "engine", hint, "There is no engine '%s' on this machine.",
+                          plan->engine);
 }
 
 static int admit_network(const struct plan *plan, struct refusal *refusal)
 {
     if (!plan->egress || egress_exists())
         return 0;
-    *refusal = (struct refusal){
-        .kind = REFUSAL_REJECTED,
-        .field = "network",
-        .reason = "This machine has no network for sandboxes.",
-        .hint = "Have the administrator enable it: systemctl enable --now sbxctl-egress.socket",
-    };
-    return -EPERM;
+    return refusal_reject(
+        refusal, "network",
+        "Have the administrator enable it: systemctl enable --now sbxctl-egress.socket",
+        "This machine has no network for sandboxes.");
 }
 
 static int method_run(struct varlink_call *call, struct manager *manager)

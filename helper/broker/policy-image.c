@@ -2,26 +2,10 @@
 #include "broker/policy-image.h"
 #include "broker/config-words.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/image-reference.h"
-
-__attribute__((format(printf, 3, 4))) static int reject(struct refusal *refusal, const char *hint,
-                                                        const char *format, ...)
-{
-    va_list args;
-
-    refusal->kind = REFUSAL_REJECTED;
-    strcpy(refusal->field, "image");
-    snprintf(refusal->hint, sizeof(refusal->hint), "%s", hint);
-    va_start(args, format);
-    vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
-    va_end(args);
-    return -EPERM;
-}
 
 bool policy_engine_has_images(const struct config *config, const char *engine)
 {
@@ -57,8 +41,9 @@ static int reject_images(const struct config *config, const struct plan *plan,
     if (config->image_engines[0])
         snprintf(hint, sizeof(hint), "Leave out --image, or use --engine %.64s.",
                  config->image_engines[0]);
-    return reject(refusal, hint, "The engine '%s' runs no images, but this machine's own programs.",
-                  plan->engine);
+    return refusal_reject(refusal, "image", hint,
+                          "The engine '%s' runs no images, but this machine's own programs.",
+                          plan->engine);
 }
 
 int policy_image(const struct config *config, const char *wanted, struct plan *plan,
@@ -69,13 +54,14 @@ int policy_image(const struct config *config, const char *wanted, struct plan *p
     if (!wanted)
         wanted = default_image(config, plan);
     if (!wanted)
-        return reject(refusal,
-                      "Choose one with --image, or ask the administrator to set Image= in the "
-                      "section of the language.",
-                      "There is no image for this language.");
+        return refusal_reject(
+            refusal, "image",
+            "Choose one with --image, or ask the administrator to set Image= in the "
+            "section of the language.",
+            "There is no image for this language.");
     if (!image_reference_is_valid(wanted))
-        return reject(refusal, "Write it as NAME:TAG or NAME@sha256:DIGEST.",
-                      "That is not the name of an image.");
+        return refusal_reject(refusal, "image", "Write it as NAME:TAG or NAME@sha256:DIGEST.",
+                              "That is not the name of an image.");
     plan->image = find_allowed(config, wanted);
     if (plan->image)
         return 0;

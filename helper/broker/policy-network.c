@@ -2,25 +2,10 @@
  * connection, by the egress process. */
 #include "broker/policy-network.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-__attribute__((format(printf, 2, 3))) static int reject(struct refusal *refusal, const char *format,
-                                                        ...)
-{
-    va_list args;
-
-    refusal->kind = REFUSAL_REJECTED;
-    strcpy(refusal->field, "networkNames");
-    snprintf(refusal->hint, sizeof(refusal->hint),
-             "The administrator decides about it in section [Network] of sbxctl.conf.");
-    va_start(args, format);
-    vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
-    va_end(args);
-    return -EPERM;
-}
+#define FIELD "networkNames"
+#define HINT "The administrator decides about it in section [Network] of sbxctl.conf."
 
 static int admit_host(const struct config_network *network, const char *host,
                       struct refusal *refusal)
@@ -31,16 +16,18 @@ static int admit_host(const struct config_network *network, const char *host,
     char text[IP_PREFIX_TEXT_MAX];
 
     if (denied)
-        return reject(refusal, "'%.80s' is refused by DeniedNames=%.80s.", host, denied);
+        return refusal_reject(refusal, FIELD, HINT, "'%.80s' is refused by DeniedNames=%.80s.",
+                              host, denied);
     if (!host_list_find(&network->allowed_names, host))
-        return reject(refusal, "'%.80s' is not in AllowedNames=.", host);
+        return refusal_reject(refusal, FIELD, HINT, "'%.80s' is not in AllowedNames=.", host);
     if (!ip_address_parse(host, &address))
         return 0;
     range = ip_prefix_list_find(&network->denied_addresses, &address);
     if (!range)
         return 0;
     ip_prefix_format(range, text);
-    return reject(refusal, "'%.80s' is refused by DeniedAddresses=%s.", host, text);
+    return refusal_reject(refusal, FIELD, HINT, "'%.80s' is refused by DeniedAddresses=%s.", host,
+                          text);
 }
 
 int policy_network(const struct config *config, const struct request *request, struct plan *plan,

@@ -8,7 +8,6 @@
 #include "common/quantity.h"
 #include "launch/protocol.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,42 +26,25 @@ void plan_release(struct plan *plan)
     *plan = (struct plan){ 0 };
 }
 
-__attribute__((format(printf, 3, 4))) static int reject(struct refusal *refusal, const char *field,
-                                                        const char *format, ...)
-{
-    va_list args;
-
-    refusal->kind = REFUSAL_REJECTED;
-    snprintf(refusal->field, sizeof(refusal->field), "%s", field);
-    va_start(args, format);
-    vsnprintf(refusal->reason, sizeof(refusal->reason), format, args);
-    va_end(args);
-    return -EPERM;
-}
-
-/* The same for something of the caller's, with one %s for it. */
-__attribute__((format(printf, 3, 0))) static int
-reject_name(struct refusal *refusal, const char *field, const char *format, const char *name)
+/* Rejects for something of the caller's, with one %s for it. */
+__attribute__((format(printf, 4, 0))) static int reject_name(struct refusal *refusal,
+                                                             const char *field, const char *hint,
+                                                             const char *format, const char *name)
 {
     _cleanup_free_ char *shown = escape_text(name, strlen(name), 80);
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    return reject(refusal, field, format, shown ? shown : "");
+    return refusal_reject(refusal, field, hint, format, shown ? shown : "");
 #pragma GCC diagnostic pop
 }
 
-static void hint(struct refusal *refusal, const char *text)
-{
-    snprintf(refusal->hint, sizeof(refusal->hint), "%s", text);
-}
-
 static int reject_size(struct refusal *refusal, const char *field, const char *what, uint64_t size,
-                       uint64_t max)
+                       uint64_t max, const char *hint)
 {
     char a[QUANTITY_TEXT], b[QUANTITY_TEXT];
-    return reject(refusal, field, "%s is %s, and at most %s is allowed.", what,
-                  format_bytes(size, a), format_bytes(max, b));
+    return refusal_reject(refusal, field, hint, "%s is %s, and at most %s is allowed.", what,
+                          format_bytes(size, a), format_bytes(max, b));
 }
 
 static int admit_sizes(const struct config *config, const struct request *request,
@@ -72,25 +54,24 @@ static int admit_sizes(const struct config *config, const struct request *reques
 
     if (request->script_bytes > config->script_bytes)
         return reject_size(refusal, "script", "The script", request->script_bytes,
-                           config->script_bytes);
+                           config->script_bytes, "");
     if (request->script_bytes == 0)
-        return reject(refusal, "script", "The script is empty.");
+        return refusal_reject(refusal, "script", "", "The script is empty.");
     if (request->n_inputs > config->inputs)
-        return reject(refusal, "inputs",
-                      "%zu input files were given, and at most %llu are allowed.",
-                      request->n_inputs, (unsigned long long)config->inputs);
+        return refusal_reject(refusal, "inputs", "",
+                              "%zu input files were given, and at most %llu are allowed.",
+                              request->n_inputs, (unsigned long long)config->inputs);
     for (size_t i = 0; i < request->n_inputs; i++) {
-        if (request->inputs[i].size > config->input_bytes - total) {
-            reject_size(refusal, "inputs", "The sum of the input files",
-                        total + request->inputs[i].size, config->input_bytes);
-            hint(refusal, "Give the run less data, or ask the administrator to raise InputSize=.");
-            return -EPERM;
-        }
+        if (request->inputs[i].size > config->input_bytes - total)
+            return reject_size(
+                refusal, "inputs", "The sum of the input files", total + request->inputs[i].size,
+                config->input_bytes,
+                "Give the run less data, or ask the administrator to raise InputSize=.");
         total += request->inputs[i].size;
     }
     if (total + request->script_bytes > config->workspace_bytes)
         return reject_size(refusal, "inputs", "The sum of script and input files",
-                           total + request->script_bytes, config->workspace_bytes);
+                           total + request->script_bytes, config->workspace_bytes, "");
     return 0;
 }
 
@@ -102,8 +83,8 @@ static int admit_engine(const char *name, struct refusal *refusal)
 
     if (*name != '\0' && name[strspn(name, allowed)] == '\0')
         return 0;
-    return reject(refusal, "engine",
-                  "An engine's name consists of small letters, digits and dashes.");
+    return refusal_reject(refusal, "engine", "",
+                          "An engine's name consists of small letters, digits and dashes.");
 }
 
 static int above(struct refusal *refusal, const char *field, uint64_t requested, uint64_t ceiling,
@@ -152,9 +133,9 @@ static int apply_limits(const struct config *config, const struct request *reque
     if (limits.network && !ceiling->network)
         return above(refusal, "network", 1, 0, "A network", "internet", "none");
     if (limits.memory_bytes < 16 << 20)
-        return reject(refusal, "memoryBytes", "A run needs at least 16 MiB of memory.");
+        return refusal_reject(refusal, "memoryBytes", "", "A run needs at least 16 MiB of memory.");
     if (limits.timeout_usec < 100000)
-        return reject(refusal, "timeoutUSec", "A run needs at least 0.1 s.");
+        return refusal_reject(refusal, "timeoutUSec", "", "A run needs at least 0.1 s.");
 
     plan->limits = limits;
     plan->approvals = APPROVAL_RUN;
@@ -227,18 +208,18 @@ static void list_languages(const struct config *config, char *buffer, size_t siz
 static int choose_language(const struct config *config, const struct request *request,
                            struct plan *plan, struct refusal *refusal)
 {
-    char line[FIRST_LINE_MAX + 1] = "";
+    char line[FIRST_LINE_MAX + 1] = "", hint[sizeof(refusal->hint)];
     const char *name;
     size_t length;
 
-    list_languages(config, refusal->hint, sizeof(refusal->hint));
+    list_languages(config, hint, sizeof(hint));
     if (request->language) {
         plan->language = config_find_language(config, request->language);
         if (!plan->language)
             plan->language =
                 language_by_shebang(config, request->language, strlen(request->language));
         if (!plan->language)
-            return reject_name(refusal, "language",
+            return reject_name(refusal, "language", hint,
                                "The language '%s' is not one of this machine's.",
                                request->language);
         return 0;
@@ -250,7 +231,7 @@ static int choose_language(const struct config *config, const struct request *re
     if (name) {
         plan->language = language_by_shebang(config, name, length);
         if (!plan->language)
-            return reject_name(refusal, "language",
+            return reject_name(refusal, "language", hint,
                                "The script's first line, '%s', names none of this machine's "
                                "languages.",
                                line);
@@ -258,8 +239,9 @@ static int choose_language(const struct config *config, const struct request *re
     }
     plan->language = language_by_extension(config, request->script_name);
     if (!plan->language)
-        return reject(refusal, "language",
-                      "The script's language cannot be told by its name or its first line.");
+        return refusal_reject(
+            refusal, "language", hint,
+            "The script's language cannot be told by its name or its first line.");
     return 0;
 }
 
@@ -295,13 +277,11 @@ static int check_strings(const struct plan *plan, struct refusal *refusal)
         total += strlen(*s) + 1;
     for (char **s = plan->environment; *s; s++)
         total += strlen(*s) + 1;
-    if (plan->n_argv > LAUNCH_ARGV_MAX || total > LAUNCH_STRINGS_MAX) {
-        reject(refusal, "arguments",
-               "Arguments and environment are %zu bytes together, and at most %d are allowed.",
-               total, LAUNCH_STRINGS_MAX);
-        hint(refusal, "Hand larger data over as a file (--file).");
-        return -EPERM;
-    }
+    if (plan->n_argv > LAUNCH_ARGV_MAX || total > LAUNCH_STRINGS_MAX)
+        return refusal_reject(
+            refusal, "arguments", "Hand larger data over as a file (--file).",
+            "Arguments and environment are %zu bytes together, and at most %d are allowed.", total,
+            LAUNCH_STRINGS_MAX);
     return 0;
 }
 
@@ -319,10 +299,8 @@ static int apply(const struct config *config, const struct request *request, str
         r = policy_network(config, request, plan, refusal);
     if (r >= 0)
         r = choose_language(config, request, plan, refusal);
-    if (r >= 0) {
-        refusal->hint[0] = '\0';
+    if (r >= 0)
         r = policy_image(config, request->image, plan, refusal);
-    }
     if (r >= 0)
         r = make_argv(request, plan);
     if (r >= 0)

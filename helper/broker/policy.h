@@ -4,6 +4,7 @@
 #pragma once
 
 #include "broker/config.h"
+#include "broker/refusal.h"
 #include "broker/request.h"
 
 /* Bits of what needs an approval, each with its polkit action (authorize.h). */
@@ -28,15 +29,6 @@ struct plan {
     size_t n_argv, script_index;
     char **environment; /* NULL-terminated NAME=VALUE, all ours */
     size_t n_environment;
-};
-
-enum refusal_kind { REFUSAL_REJECTED, REFUSAL_ABOVE_CEILING };
-
-struct refusal {
-    enum refusal_kind kind;
-    char field[32];
-    uint64_t requested, ceiling;
-    char reason[256], hint[256]; /* hint may be empty */
 };
 
 /* Returns 0 with a plan to be released before request and configuration, -EPERM with a refusal, or
