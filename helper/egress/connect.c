@@ -50,9 +50,9 @@ static bool is_allowed(struct connection *connection, const struct ip_address *a
 }
 
 /* Each address has its share of the time that is left. */
-static uint64_t share_of_time(const struct connection *connection, uint64_t end)
+static uint64_t share_of_time(const struct connection *connection)
 {
-    uint64_t usec = connection_now(connection);
+    uint64_t usec = connection_now(connection), end = connection->connect_end;
     size_t left = connection->addresses.n - connection->next_address + 1;
 
     return usec + (end > usec ? (end - usec) / left : 0);
@@ -75,7 +75,7 @@ static void connect_next(struct connection *connection)
         ip_address_format(address, connection->record.address);
         int r = begin_connect(connection, address);
         if (r == 0) {
-            connection_set_deadline(connection, share_of_time(connection, connection->active));
+            connection_set_deadline(connection, share_of_time(connection));
             return;
         }
         if (r > 0) {
@@ -94,8 +94,7 @@ static void connect_next(struct connection *connection)
 static void start_connecting(struct connection *connection)
 {
     connection->phase = PHASE_CONNECTING;
-    /* Until there is something to relay: the time when all of it is over. */
-    connection->active = connection_now(connection) + CONNECT_USEC;
+    connection->connect_end = connection_now(connection) + CONNECT_USEC;
     connect_next(connection);
 }
 

@@ -45,7 +45,6 @@ void side_wait(struct side *side, bool input, bool output)
 
 void connection_set_deadline(struct connection *connection, uint64_t usec)
 {
-    connection->deadline = usec;
     sd_event_source_set_time(connection->timer, usec);
     sd_event_source_set_enabled(connection->timer, SD_EVENT_ONESHOT);
 }

@@ -44,8 +44,10 @@ struct connection {
     enum phase phase;
     struct side client, remote;
     sd_event_source *timer;
-    uint64_t began, active, deadline;
-    bool excess; /* one more than may be at once */
+    uint64_t began;
+    uint64_t connect_end; /* when all addresses have had their time */
+    uint64_t active;      /* when something was last relayed */
+    bool excess;          /* one more than may be at once */
     char *input;
     size_t n_input, seen;
     struct request *request; /* until the relay begins */
