@@ -136,6 +136,7 @@ static void launcher_ends_when_it_is_hung_up_on_whoever_else_has_the_socket(void
 
     accept_launcher(b, 0, true);
     _cleanup_close_ int brokers = dup(b->control.sock);
+    assert_true(brokers >= 0);
     assert_true(control_hang_up(&b->control, 10 * SECOND));
     assert_int_equal(waitpid(b->launcher, &status, WNOHANG), b->launcher);
     assert_int_equal(status, 0);
