@@ -349,8 +349,8 @@ static void keys_that_lead_elsewhere_are_refused(void **state)
                                         "../../users",
                                         "0123",
                                         KEY "0",
-                                        "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789"
-                                        "abcdef" };
+                                        ("0123456789ABCDEF0123456789abcdef0123456789abcdef012345678"
+                                         "9abcdef") };
     json_object *ignored;
 
     close(make_packages(f));
