@@ -38,7 +38,7 @@ static void messages_are_whole_however_the_bytes_are_cut(void **state)
         for (size_t at = 0; at < STREAM_SIZE; at += piece) {
             size_t size = STREAM_SIZE - at < piece ? STREAM_SIZE - at : piece;
             assert_false(connect_is_complete(&frames));
-            assert_int_equal(connect_feed(&frames, STREAM + at, size, on_message, &heard), 0);
+            assert_int_equal(connect_feed(&frames, &STREAM[at], size, on_message, &heard), 0);
         }
         assert_string_equal(heard.text, "[abc][][{}!]");
         assert_true(connect_is_complete(&frames));
