@@ -146,7 +146,7 @@ static json_object *arguments_of(const struct run *run, const char *script)
                            : i == 3 ? run->directory
                            : i == 4 ? run->folder
                                     : fixed[i];
-        r = json_object_array_add(arguments, json_object_new_string(text));
+        r = json_append(arguments, json_object_new_string(text));
     }
     if (r < 0) {
         json_object_put(arguments);
@@ -161,7 +161,7 @@ static json_object *program_arguments(const struct run *run, const struct launch
     int r = arguments ? transfer_add_executables(&run->transfer, arguments) : -ENOMEM;
 
     for (char *const *word = program->argv; r >= 0 && *word; word++)
-        r = json_object_array_add(arguments, json_object_new_string(*word));
+        r = json_append(arguments, json_object_new_string(*word));
     if (r < 0) {
         json_object_put(arguments);
         return NULL;

@@ -67,10 +67,10 @@ int transfer_add_executables(const struct transfer *transfer, json_object *argum
     for (size_t i = 0; i < transfer->n_inputs; i++)
         n += transfer->inputs[i].is_executable;
     snprintf(text, sizeof(text), "%u", n);
-    int r = json_object_array_add(arguments, json_object_new_string(text));
+    int r = json_append(arguments, json_object_new_string(text));
     for (size_t i = 0; r >= 0 && i < transfer->n_inputs; i++)
         if (transfer->inputs[i].is_executable)
-            r = json_object_array_add(arguments, json_object_new_string(transfer->inputs[i].name));
+            r = json_append(arguments, json_object_new_string(transfer->inputs[i].name));
     return r < 0 ? -ENOMEM : 0;
 }
 
