@@ -109,3 +109,14 @@ int config_file_load(const char *path, config_file_fn fn, void *userdata, char *
         *ret_error = NULL;
     return -EINVAL;
 }
+
+int config_file_replace(char **target, const char *value, bool valid)
+{
+    char *copy = valid ? strdup(value) : NULL;
+
+    if (!copy)
+        return valid ? -ENOMEM : -EINVAL;
+    free(*target);
+    *target = copy;
+    return 0;
+}

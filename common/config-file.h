@@ -19,3 +19,7 @@ int config_file_load(const char *path, config_file_fn fn, void *userdata, char *
 
 /* Makes such a sentence, and returns @error. */
 int config_file_fail(char **ret_error, int error, const char *path, const char *why);
+
+/* Puts a copy of a value in the place of @target's, which is freed, if it is @valid. Returns 0,
+ * -EINVAL or -ENOMEM. */
+int config_file_replace(char **target, const char *value, bool valid);

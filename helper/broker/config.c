@@ -163,16 +163,6 @@ static int parse_network(const char *value, bool *ret)
     return 0;
 }
 
-static int replace_string(char **target, const char *value)
-{
-    char *copy = strdup(value);
-    if (!copy)
-        return -ENOMEM;
-    free(*target);
-    *target = copy;
-    return 0;
-}
-
 static int add_word(void *list, const char *word)
 {
     return words_add(list, CONFIG_WORDS_MAX, word);
@@ -186,7 +176,7 @@ static int parse_words(const char *value, char **ret)
 
 static int apply_image(char **target, const char *value)
 {
-    return image_reference_is_valid(value) ? replace_string(target, value) : -EINVAL;
+    return config_file_replace(target, value, image_reference_is_valid(value));
 }
 
 static int add_image(void *list, const char *word)
@@ -214,8 +204,8 @@ static int apply_key(struct config *config, const struct key *key, const char *v
     case KEY_NETWORK:
         return parse_network(value, target);
     case KEY_WORD:
-        return word_is_plain(value) && strlen(value) <= key->max ? replace_string(target, value)
-                                                                 : -EINVAL;
+        return config_file_replace(target, value,
+                                   word_is_plain(value) && strlen(value) <= key->max);
     case KEY_WORDS:
         return parse_words(value, target);
     case KEY_IMAGE:
@@ -268,7 +258,7 @@ static int apply_language_key(struct config *config, const char *name, const cha
         config->n_languages++;
     }
     if (strcmp(key, "Interpreter") == 0)
-        return *value ? replace_string(&language->interpreter, value) : -EINVAL;
+        return config_file_replace(&language->interpreter, value, *value != '\0');
     if (strcmp(key, "Image") == 0)
         return apply_image(&language->image, value);
     if (strcmp(key, "Options") == 0)

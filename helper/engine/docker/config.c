@@ -19,17 +19,6 @@ void config_release(struct config *config)
     *config = (struct config){ 0 };
 }
 
-static int replace(char **target, const char *value, bool valid)
-{
-    char *copy = valid ? strdup(value) : NULL;
-
-    if (!copy)
-        return valid ? -ENOMEM : -EINVAL;
-    free(*target);
-    *target = copy;
-    return 0;
-}
-
 static bool is_runtime(const char *value)
 {
     return value[0] != '\0' && strlen(value) <= 128 &&
@@ -44,9 +33,9 @@ static int handle_key(void *userdata, const char *section, const char *key, cons
     if (strcmp(section, "Docker") != 0)
         return -ENOENT;
     if (strcmp(key, "Socket") == 0)
-        return replace(&config->socket, value, value[0] == '/' && strlen(value) < 108);
+        return config_file_replace(&config->socket, value, value[0] == '/' && strlen(value) < 108);
     if (strcmp(key, "Runtime") == 0)
-        return replace(&config->runtime, value, is_runtime(value));
+        return config_file_replace(&config->runtime, value, is_runtime(value));
     if (strcmp(key, "PullTimeout") != 0)
         return -ENOENT;
     int r = parse_usec(value, &usec);
@@ -62,7 +51,7 @@ int config_load(const char *path, struct config *ret, char **ret_error)
     struct config config = { .pull_timeout_usec = 15 * 60 * UINT64_C(1000000) };
 
     *ret_error = NULL;
-    int r = replace(&config.socket, "/run/docker.sock", true);
+    int r = config_file_replace(&config.socket, "/run/docker.sock", true);
     r = r < 0 ? r : config_file_load(path, handle_key, &config, ret_error);
     if (r < 0 && r != -ENOENT) {
         config_release(&config);

@@ -37,24 +37,13 @@ bool config_template_is_valid(const char *name)
     return consists_of(name, LETTERS "-_./:") && name[0] != '/' && name[0] != ':' && name[0] != '.';
 }
 
-static int replace(char **target, const char *value, bool valid)
-{
-    char *copy = valid ? strdup(value) : NULL;
-
-    if (!copy)
-        return valid ? -ENOMEM : -EINVAL;
-    free(*target);
-    *target = copy;
-    return 0;
-}
-
 /* Only with TLS. What goes there is the key. */
 static int replace_url(char **target, const char *value)
 {
     static const char scheme[] = "https://";
     bool valid = strncmp(value, scheme, strlen(scheme)) == 0 &&
                  consists_of(value + strlen(scheme), LETTERS "-._:/[]");
-    int r = replace(target, value, valid);
+    int r = config_file_replace(target, value, valid);
 
     for (size_t n = r < 0 ? 0 : strlen(*target); n > 0 && (*target)[n - 1] == '/'; n--)
         (*target)[n - 1] = '\0';
@@ -80,22 +69,23 @@ static int handle_key(void *userdata, const char *section, const char *key, cons
     if (strcmp(section, "E2B") != 0)
         return -ENOENT;
     if (strcmp(key, "Domain") == 0)
-        return replace(&config->domain, value, consists_of(value, LETTERS "-."));
+        return config_file_replace(&config->domain, value, consists_of(value, LETTERS "-."));
     if (strcmp(key, "ApiUrl") == 0)
         return replace_url(&config->api_url, value);
     if (strcmp(key, "SandboxUrl") == 0)
         return replace_url(&config->sandbox_url, value);
     if (strcmp(key, "Template") == 0)
-        return replace(&config->template_id, value, config_template_is_valid(value));
+        return config_file_replace(&config->template_id, value, config_template_is_valid(value));
     if (strcmp(key, "CAFile") == 0)
-        return replace(&config->ca_file, value, value[0] == '/' && strlen(value) <= TEXT_MAX);
+        return config_file_replace(&config->ca_file, value,
+                                   value[0] == '/' && strlen(value) <= TEXT_MAX);
     if (strcmp(key, "Proxy") == 0)
-        return replace(&config->proxy, value, consists_of(value, LETTERS "-._:/[]@"));
+        return config_file_replace(&config->proxy, value, consists_of(value, LETTERS "-._:/[]@"));
     if (strcmp(key, "User") == 0)
-        return replace(&config->user, value, consists_of(value, LETTERS "-_."));
+        return config_file_replace(&config->user, value, consists_of(value, LETTERS "-_."));
     if (strcmp(key, "Interpreters") == 0)
-        return replace(&config->interpreters, value,
-                       value[0] == '\0' || consists_of(value, LETTERS "-_./: "));
+        return config_file_replace(&config->interpreters, value,
+                                   value[0] == '\0' || consists_of(value, LETTERS "-_./: "));
     if (strcmp(key, "MaxSandboxes") == 0)
         return replace_number(&config->max_sandboxes, value);
     return -ENOENT;
@@ -103,11 +93,12 @@ static int handle_key(void *userdata, const char *section, const char *key, cons
 
 static int fill(struct config *config, const char *path, char **ret_error)
 {
-    int r = replace(&config->domain, "e2b.app", true);
+    int r = config_file_replace(&config->domain, "e2b.app", true);
 
-    r = r < 0 ? r : replace(&config->template_id, "code-interpreter-v1", true);
-    r = r < 0 ? r : replace(&config->interpreters, "code-interpreter-v1", true);
-    r = r < 0 ? r : replace(&config->ca_file, "/etc/ssl/certs/ca-certificates.crt", true);
+    r = r < 0 ? r : config_file_replace(&config->template_id, "code-interpreter-v1", true);
+    r = r < 0 ? r : config_file_replace(&config->interpreters, "code-interpreter-v1", true);
+    r = r < 0 ? r
+              : config_file_replace(&config->ca_file, "/etc/ssl/certs/ca-certificates.crt", true);
     r = r < 0 ? r : config_file_load(path, handle_key, config, ret_error);
     if (r < 0 && r != -ENOENT)
         return r;
