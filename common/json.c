@@ -89,6 +89,9 @@ int json_parse_items(const char *data, size_t size, json_object **ret)
         return -EBADMSG;
     if (size == 0 || data[0] != '[')
         return json_parse_guarded(data, size, ret);
+    /* The printing would end there. */
+    if (memchr(data, '\0', size))
+        return -EBADMSG;
     int n = asprintf(&wrapped, "{\"items\":%.*s}", (int)size, data);
     if (n < 0) {
         wrapped = NULL;

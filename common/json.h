@@ -26,13 +26,12 @@ static inline void json_putp(json_object **o)
  * @ret, -EBADMSG for anything that is not strict JSON in valid UTF-8 or breaks a rule above, -E2BIG
  * for too many items, -ENOMEM. */
 int json_parse_guarded(const char *data, size_t size, json_object **ret);
-/* The same with all of a file; -EBADMSG also if it is no regular one, is empty or has more than
- * @max bytes, and what fstat(2) and pread(2) say. */
-int json_parse_file(int fd, size_t max, json_object **ret);
-
 /* The same for a document that may be an array, too: that becomes the member "items" of an object.
  */
 int json_parse_items(const char *data, size_t size, json_object **ret);
+/* As json_parse_guarded(), with all of a file; -EBADMSG also if it is no regular one, is empty or
+ * has more than @max bytes, and what fstat(2) and pread(2) say. */
+int json_parse_file(int fd, size_t max, json_object **ret);
 
 enum json_field_type {
     JSON_FIELD_STRING, /* const char *, borrowed from the object, no NUL inside */

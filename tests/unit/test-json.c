@@ -447,6 +447,32 @@ static void a_string_with_a_nul_is_no_string(void **state)
     assert_null(target);
 }
 
+static void a_document_may_be_an_array_where_that_is_asked_for(void **state)
+{
+    static const struct {
+        const char *data;
+        size_t size;
+    } bad[] = {
+        { "", 0 },
+        { "[1", 2 },
+        { "[1]x", 4 },
+        { "[1]}", 4 },
+        { "[1],\"a\":2", 9 },
+        { "[1]\0[2]", 7 },
+        { "[1],\"items\":[2]", 15 },
+    };
+    json_object *o;
+
+    assert_int_equal(json_parse_items("[1,{\"a\":2}]xy", 11, &o), 0);
+    assert_string_equal(json_text(o, &(size_t){ 0 }), "{\"items\":[1,{\"a\":2}]}");
+    json_object_put(o);
+    assert_int_equal(json_parse_items("{\"a\":2}", 7, &o), 0);
+    assert_string_equal(json_text(o, &(size_t){ 0 }), "{\"a\":2}");
+    json_object_put(o);
+    for (size_t i = 0; i < ELEMENTS(bad); i++)
+        assert_int_equal(json_parse_items(bad[i].data, bad[i].size, &o), -EBADMSG);
+}
+
 static void members_are_added_or_left_out(void **state)
 {
     _cleanup_json_ json_object *o = json_object_new_object();
@@ -482,6 +508,7 @@ int main(void)
         cmocka_unit_test(the_offending_member_is_named),
         cmocka_unit_test(a_mandatory_member_must_be_there_and_not_null),
         cmocka_unit_test(a_string_with_a_nul_is_no_string),
+        cmocka_unit_test(a_document_may_be_an_array_where_that_is_asked_for),
         cmocka_unit_test(members_are_added_or_left_out),
     };
 
