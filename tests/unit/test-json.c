@@ -473,6 +473,16 @@ static void a_document_may_be_an_array_where_that_is_asked_for(void **state)
         assert_int_equal(json_parse_items(bad[i].data, bad[i].size, &o), -EBADMSG);
 }
 
+static void elements_are_added_or_refused(void **state)
+{
+    _cleanup_json_ json_object *array = json_object_new_array();
+
+    assert_int_equal(json_append(array, json_object_new_int(1)), 0);
+    assert_int_equal(json_append(array, NULL), -ENOMEM);
+    assert_int_equal(json_append(NULL, json_object_new_int(2)), -ENOMEM);
+    assert_string_equal(json_text(array, &(size_t){ 0 }), "[1]");
+}
+
 static void members_are_added_or_left_out(void **state)
 {
     _cleanup_json_ json_object *o = json_object_new_object();
@@ -510,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_string_with_a_nul_is_no_string),
         cmocka_unit_test(a_document_may_be_an_array_where_that_is_asked_for),
         cmocka_unit_test(members_are_added_or_left_out),
+        cmocka_unit_test(elements_are_added_or_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
