@@ -25,6 +25,7 @@ static int begin_connect(struct connection *connection, const struct ip_address 
     remote->fd = socket(address->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (remote->fd < 0)
         return -errno;
+    connection_bound_remote(connection);
     int r = connect(remote->fd, (struct sockaddr *)&storage, size) < 0 ? -errno : 1;
     if (r < 0 && r != -EINPROGRESS)
         return r;

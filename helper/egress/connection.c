@@ -16,6 +16,9 @@
 /* What the kernel keeps for a program that does not read. Loopback needs no more, and it would grow
  * to ten times that. */
 #define CLIENT_BUFFER (256 * 1024)
+/* The same of connections that are not large, and what it keeps for their servers, each way. */
+#define CLIENT_BUFFER_SMALL (64 * 1024)
+#define REMOTE_BUFFER_SMALL (128 * 1024)
 /* Timers need not be exact, so that many fire at once. */
 #define ACCURACY_USEC (USEC_PER_SEC / 10)
 
@@ -55,6 +58,19 @@ void side_close(struct side *side)
     side->fd = close_fd(side->fd);
 }
 
+/* As asked for, and no more: the kernel makes it grow with the speed otherwise. */
+static void set_buffers(int fd, int size)
+{
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+}
+
+void connection_bound_remote(const struct connection *connection)
+{
+    if (!connection->large)
+        set_buffers(connection->remote.fd, REMOTE_BUFFER_SMALL);
+}
+
 static void set_nodelay(int fd)
 {
     /* Only speed hangs on it. */
@@ -86,6 +102,7 @@ static void connection_free(struct connection *connection)
 {
     relay_release(&connection->up, &connection->session->pipes);
     relay_release(&connection->down, &connection->session->pipes);
+    connection->session->n_large -= connection->large;
     resolve_cancel(connection->lookup);
     side_close(&connection->client);
     side_close(&connection->remote);
@@ -107,12 +124,14 @@ void connection_begin(struct session *session, int client, bool excess)
         .client.fd = client,
         .remote.fd = -1,
         .excess = excess,
+        .large = session->n_large < SESSION_LARGE_MAX,
         .record.verdict = EGRESS_FAILED,
         .up = RELAY_NULL,
         .down = RELAY_NULL,
         .input = malloc(CONNECTION_INPUT_MAX),
         .request = calloc(1, sizeof(*connection->request)),
     };
+    session->n_large += connection->large;
     connection->began = connection_now(connection);
     if (!connection->input || !connection->request ||
         sd_event_add_io(session->event, &connection->client.source, client, EPOLLIN, on_client,
@@ -124,7 +143,7 @@ void connection_begin(struct session *session, int client, bool excess)
         return;
     }
     set_nodelay(client);
-    (void)setsockopt(client, SOL_SOCKET, SO_SNDBUF, &(const int){ CLIENT_BUFFER }, sizeof(int));
+    set_buffers(client, connection->large ? CLIENT_BUFFER : CLIENT_BUFFER_SMALL);
     connection->next = session->connections;
     connection->place = &session->connections;
     if (connection->next)

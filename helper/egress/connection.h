@@ -48,6 +48,7 @@ struct connection {
     uint64_t connect_end; /* when all addresses have had their time */
     uint64_t active;      /* when something was last relayed */
     bool excess;          /* one more than may be at once */
+    bool large;           /* of SESSION_LARGE_MAX */
     char *input;
     size_t n_input, seen;
     struct request *request; /* until the relay begins */
@@ -100,6 +101,8 @@ void connect_failed(struct connection *connection, int error);
 
 /* ---- connection.c, for the others */
 
+/* Bounds what the kernel keeps for .remote, which is not connected yet. */
+void connection_bound_remote(const struct connection *connection);
 uint64_t connection_now(const struct connection *connection);
 /* When the phase is over at the latest, of CLOCK_MONOTONIC. */
 void connection_set_deadline(struct connection *connection, uint64_t usec);

@@ -12,6 +12,10 @@
 
 /* Connections beyond those allowed that are told so; more wait in the queue of the socket. */
 #define SESSION_EXCESS_MAX 16
+/* Connections at once whose buffers the kernel may make as large as the distance and speed of the
+ * server take, which is some 10 MiB each. All runs share the memory of one service: hundreds of
+ * connections that nobody reads would take it from the others. */
+#define SESSION_LARGE_MAX 4
 
 struct connection;
 
@@ -24,7 +28,7 @@ struct session {
     struct resolver *resolver; /* NULL until there is something to resolve */
     struct pipes pipes;
     struct connection *connections;
-    size_t n_connections;
+    size_t n_connections, n_large;
     uint64_t bytes_left;
     struct tally tally;
     size_t n_records;

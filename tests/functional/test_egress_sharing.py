@@ -1,0 +1,77 @@
+"""What all runs share in the way out, and no run may take from the others: memory and processes.
+
+sbxctl-egress is driven directly, as in test_egress.py.
+"""
+
+import json
+import textwrap
+
+# A server on 127.0.0.1, port 8098, that sends without end, or reads a lot and then no more; and what
+# the kernel keeps for all sockets of the way out, at both of its ends.
+PRELUDE = """
+from egress_client import *
+import re, socketserver, sys
+
+LOT, CHUNK = 32 << 20, bytes(1 << 20)
+over = threading.Event()
+
+class Endless(socketserver.BaseRequestHandler):
+    def handle(self):
+        with contextlib.suppress(OSError):
+            if self.request.recv(1) == b"d":
+                while True:
+                    self.request.sendall(CHUNK)
+            read_exactly(self.request, LOT)
+        over.wait()
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = allow_reuse_address = True
+
+def kept(*filter_):
+    shown = subprocess.run(["ss", "-tmnH", "state", "established", *filter_], capture_output=True, text=True).stdout
+    return sum(int(read) + int(written) for read, written in re.findall(r"skmem:\\(r(\\d+),.*?,w(\\d+),", shown))
+"""
+
+
+def run(machine, code, timeout=120):
+    result = machine.run(machine.python(PRELUDE + textwrap.dedent(code)), timeout=timeout)
+    assert result.status == 0, result.errors
+    return json.loads(result.stdout)
+
+
+def test_connections_that_nobody_reads_keep_little_memory(machine):
+    """Of servers and programs that are fast first, so that the kernel makes room for them, and then stop."""
+    count = 16
+    numbers = run(
+        machine,
+        f"""
+        def down():
+            sock = e.connect("good.example:8098")[1]
+            sock.sendall(b"d")
+            read_exactly(sock, LOT)
+            return sock
+
+        def up():
+            sock = e.connect("good.example:8098")[1]
+            sock.sendall(b"u" + bytes(LOT))
+            sock.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    sock.sendall(CHUNK)
+            return sock
+
+        numbers = []
+        with names(**{{"good.example": "127.0.0.1"}}), Server(("127.0.0.1", 8098), Endless) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            for kind in down, up:
+                with Egress(ports=[8098], allowedAddresses=["127.0.0.1"]) as e:
+                    large = [e.connect("good.example:8098") for _ in range(4)]
+                    links = [kind() for _ in range({count})]
+                    numbers.append(kept("dport", "=", ":8098")
+                                   + e.namespace.call(lambda: kept("sport", "=", ":3128")))
+            over.set()
+            server.shutdown()
+        print(json.dumps(numbers))
+        """,
+    )
+    assert all(0 < number < count << 20 for number in numbers), numbers
