@@ -16,7 +16,8 @@
     }
 
 /* The IANA special-purpose registries (RFC 6890) with what is multicast, reserved or deprecated,
- * and an address of one cloud's metadata that lies elsewhere. The first that holds names it. */
+ * and an address of one cloud's metadata that lies elsewhere. The first that holds names it. Of
+ * IPv6, what is not within global_unicast is special without being here. */
 static const struct {
     struct ip_prefix prefix;
     const char *what;
@@ -45,17 +46,16 @@ static const struct {
     { { V6(0xfe, 0x80), 10 }, "a link-local address" },
     { { V6(0xfe, 0xc0), 10 }, "a private address" },
     { { V6(0xff), 8 }, "a multicast address" },
-    { { V6(0), 96 }, "a special address" },
-    { { V6([10] = 0xff, 0xff), 96 }, "a special address" },
-    { { V6(0x00, 0x64, 0xff, 0x9b), 96 }, "a special address" },
-    { { V6(0x00, 0x64, 0xff, 0x9b, 0x00, 0x01), 48 }, "a special address" },
-    { { V6(0x01), 64 }, "a special address" },
     { { V6(0x20, 0x01), 23 }, "a special address" },
     { { V6(0x20, 0x01, 0x0d, 0xb8), 32 }, "a special address" },
     { { V6(0x20, 0x02), 16 }, "a special address" },
     { { V6(0x3f, 0xff), 20 }, "a special address" },
-    { { V6(0x5f), 16 }, "a special address" },
 };
+
+/* All that IANA has given out of IPv6. The rest is special already, or may get a meaning that
+ * nobody here knows: translated addresses (::ffff:0:127.0.0.1, RFC 2765) have one where somebody
+ * translates. */
+static const struct ip_prefix global_unicast = { V6(0x20), 3 };
 
 bool address_stands_for(const struct ip_address *address, struct ip_address *ret)
 {
@@ -75,6 +75,8 @@ const char *address_special(const struct ip_address *address)
     for (size_t i = 0; i < ELEMENTS(special); i++)
         if (ip_prefix_contains(&special[i].prefix, address))
             return special[i].what;
+    if (address->family == AF_INET6 && !ip_prefix_contains(&global_unicast, address))
+        return "a special address";
     return NULL;
 }
 
