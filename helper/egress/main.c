@@ -3,6 +3,7 @@
  * no configuration of its own. Must never connect to what verdict.c has not judged. */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "engine/service.h"
 #include "session.h"
@@ -34,6 +35,9 @@ int main(void)
 {
     struct engine_service service;
 
+    /* All runs' processes are one user: one of them that is taken over must not get at the others.
+     */
+    prctl(PR_SET_DUMPABLE, 0);
     int r = engine_service_open(&service);
     if (r >= 0)
         r = serve(&service);

@@ -32,9 +32,24 @@ def kept(*filter_):
     return sum(int(read) + int(written) for read, written in re.findall(r"skmem:\\(r(\\d+),.*?,w(\\d+),", shown))
 """
 
+# As this user, tries to open each of the files; prints those that it can.
+OPEN = """
+import os, sys
+uid = int(sys.argv[1])
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+for path in sys.argv[2:]:
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+        print(path)
+    except PermissionError:
+        pass
+"""
 
-def run(machine, code, timeout=120):
-    result = machine.run(machine.python(PRELUDE + textwrap.dedent(code)), timeout=timeout)
+
+def run(machine, code, *arguments, timeout=120):
+    result = machine.run(machine.python(PRELUDE + textwrap.dedent(code), *arguments), timeout=timeout)
     assert result.status == 0, result.errors
     return json.loads(result.stdout)
 
@@ -75,3 +90,23 @@ def test_connections_that_nobody_reads_keep_little_memory(machine):
         """,
     )
     assert all(0 < number < count << 20 for number in numbers), numbers
+
+
+def test_processes_of_runs_cannot_get_at_each_other(machine):
+    """They are one user; as that user, even without the filter of the service, none can be looked into."""
+    uid, opened = run(
+        machine,
+        """
+        with Egress() as e:
+            directory = f"/proc/{e.pid()}/"
+            uid = re.search(r"Uid:\\s+(\\d+)", open(directory + "status").read())[1]
+            files = [directory + name for name in ("status", "mem", "maps", "environ")]
+            shown = subprocess.run([sys.executable, "-c", sys.argv[1], uid, *files], capture_output=True, text=True)
+            print(json.dumps([int(uid), [path.removeprefix(directory) for path in shown.stdout.split()]]))
+        """,
+        OPEN,
+    )
+    assert uid > 0 and opened == ["status"]
+    allowed = set(machine.run(["systemctl", "show", "-P", "SystemCallFilter", "sbxctl-egress.service"]).text.split())
+    assert "splice" in allowed
+    assert not {"kill", "tgkill", "pidfd_send_signal", "ptrace", "process_vm_writev", "pidfd_getfd", "prlimit64"} & allowed
