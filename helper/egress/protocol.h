@@ -29,8 +29,10 @@
 #define EGRESS_RULE_MAX 300 /* bytes of a rule's words */
 #define EGRESS_PORTS_MAX 64
 #define EGRESS_CONNECTIONS_MAX 1024 /* most that may be allowed at once */
-#define EGRESS_RECORDS_MAX 200      /* connections of one run that are told one by one */
 #define EGRESS_HOSTS_MAX 64         /* hosts in each list of finished */
+#define EGRESS_RECORDS_ANY 200      /* connections of one run that are told one by one, */
+/* and the first to each host in the list of those connected to: no noise hides a host. */
+#define EGRESS_RECORDS_MAX (EGRESS_RECORDS_ANY + EGRESS_HOSTS_MAX)
 
 enum egress_type {
     EGRESS_START,

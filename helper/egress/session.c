@@ -35,10 +35,11 @@ int session_resolver(struct session *session, struct resolver **ret)
 void session_record(struct session *session, const struct egress_connection *connection)
 {
     struct egress_message message = { .type = EGRESS_CONNECTION, .connection = *connection };
-    bool recorded = session->n_records < EGRESS_RECORDS_MAX &&
+    bool is_first = tally_is_first(&session->tally, connection);
+    bool recorded = (is_first || session->n_records < EGRESS_RECORDS_ANY) &&
                     egress_send(session->sock, &message, NULL, 0) == 0;
 
-    session->n_records += recorded;
+    session->n_records += recorded && !is_first;
     tally_add(&session->tally, connection, recorded);
 }
 

@@ -31,7 +31,7 @@ struct session {
     size_t n_connections, n_large;
     uint64_t bytes_left;
     struct tally tally;
-    size_t n_records;
+    size_t n_records; /* without the first ones to hosts */
 };
 
 /* Serves the broker on @sock (taken over) until it hangs up or says that it is over. Returns 0, or

@@ -3,13 +3,34 @@
 
 #include <string.h>
 
+/* Where its name and port are in a list of @n, or @n. */
+static size_t position(const struct egress_host *hosts, size_t n,
+                       const struct egress_connection *connection)
+{
+    size_t i = 0;
+
+    while (i < n &&
+           (hosts[i].port != connection->port || strcmp(hosts[i].name, connection->name) != 0))
+        i++;
+    return i;
+}
+
+bool tally_is_first(const struct tally *tally, const struct egress_connection *connection)
+{
+    size_t n = tally->sums.n_hosts;
+
+    return connection->verdict == EGRESS_ALLOWED && n < EGRESS_HOSTS_MAX &&
+           position(tally->hosts, n, connection) == n;
+}
+
 /* The entry of a name and port in a list of @n, a new one if need be; NULL if the list is full. */
 static struct egress_host *find(struct egress_host *hosts, size_t *n,
                                 const struct egress_connection *connection)
 {
-    for (size_t i = 0; i < *n; i++)
-        if (hosts[i].port == connection->port && strcmp(hosts[i].name, connection->name) == 0)
-            return &hosts[i];
+    size_t i = position(hosts, *n, connection);
+
+    if (i < *n)
+        return &hosts[i];
     if (*n == EGRESS_HOSTS_MAX)
         return NULL;
     struct egress_host *host = &hosts[(*n)++];

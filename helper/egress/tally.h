@@ -8,6 +8,9 @@ struct tally {
     struct egress_host hosts[EGRESS_HOSTS_MAX], refused_hosts[EGRESS_HOSTS_MAX];
 };
 
+/* Whether it would make a new entry in the list of hosts that were connected to. */
+bool tally_is_first(const struct tally *tally, const struct egress_connection *connection);
+
 /* Counts a connection that is over; @recorded: it had a message of its own. */
 void tally_add(struct tally *tally, const struct egress_connection *connection, bool recorded);
 

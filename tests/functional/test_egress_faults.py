@@ -301,7 +301,7 @@ def test_records_are_no_more_than_agreed_on(machine, double):
     result = double.play(
         """
         egress.ready()
-        for _ in range(201):
+        for _ in range(265):
             egress.connection()
         egress.serve()
         egress.hung_up()
@@ -309,9 +309,9 @@ def test_records_are_no_more_than_agreed_on(machine, double):
     )
     assert result.status == 0
     full, _ = shown(machine, result.record)
-    assert LOST in full["reason"] and full["networkUse"]["connections"] == 200
+    assert LOST in full["reason"] and full["networkUse"]["connections"] == 264
     verdicts = [entry["SBXCTL_VERDICT"] for entry in records(machine, full)]
-    assert verdicts == ["allowed"] * 200 + ["lost"]
+    assert verdicts == ["allowed"] * 264 + ["lost"]
 
 
 def test_hostile_names_stay_text(machine, double):
