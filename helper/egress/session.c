@@ -32,13 +32,27 @@ int session_resolver(struct session *session, struct resolver **ret)
     return r;
 }
 
+/* Nobody is there to write the record: so it is at least in the journal of this service. */
+static void tell_journal(const struct session *session, const struct egress_connection *connection)
+{
+    fprintf(stderr,
+            SD_WARNING "Run %s: connection without a record, since the helper is gone: %s [%s] "
+                       "port %u, %s, %llu bytes sent, %llu received\n",
+            session->policy.run_id, connection->name, connection->address, connection->port,
+            egress_verdict_name(connection->verdict), (unsigned long long)connection->bytes_sent,
+            (unsigned long long)connection->bytes_received);
+}
+
 void session_record(struct session *session, const struct egress_connection *connection)
 {
     struct egress_message message = { .type = EGRESS_CONNECTION, .connection = *connection };
     bool is_first = tally_is_first(&session->tally, connection);
-    bool recorded = (is_first || session->n_records < EGRESS_RECORDS_ANY) &&
-                    egress_send(session->sock, &message, NULL, 0) == 0;
+    bool is_due = is_first || session->n_records < EGRESS_RECORDS_ANY;
+    int r = is_due ? egress_send(session->sock, &message, NULL, 0) : 0;
+    bool recorded = is_due && r == 0;
 
+    if (r == -EPIPE || r == -ECONNRESET)
+        tell_journal(session, connection);
     session->n_records += recorded && !is_first;
     tally_add(&session->tally, connection, recorded);
 }

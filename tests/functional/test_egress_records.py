@@ -4,6 +4,7 @@ sbxctl-egress is driven directly, as in test_egress.py.
 """
 
 import json
+import os
 
 CODE = """
 from egress_client import *
@@ -30,3 +31,21 @@ def test_a_host_is_recorded_however_much_came_before(machine):
     assert [host["name"] for host in finished["hosts"]] == reached and finished["moreHosts"]
     assert len(records) == 264
     assert finished["connections"] == 361 == len(records) + finished["unrecorded"]
+
+
+OPEN = """
+from egress_client import *
+import sys
+with names(**{"good.example": "127.0.0.1"}), web_server() as web:
+    with Egress(ports=[web.port], allowedAddresses=["127.0.0.1"], runId=sys.argv[1]) as e:
+        line, sock = e.connect(f"good.example:{web.port}")
+    assert sock.recv(1) == b""
+"""
+
+
+def test_a_connection_that_outlives_the_helper_is_in_the_journal(machine):
+    run_id = os.urandom(16).hex()
+    result = machine.run(machine.python(OPEN, run_id))
+    assert result.status == 0, result.errors
+    (line,) = [e["MESSAGE"] for e in machine.journal("_SYSTEMD_UNIT=sbxctl-egress.service") if run_id in e["MESSAGE"]]
+    assert "good.example [127.0.0.1]" in line and "allowed" in line
