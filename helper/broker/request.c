@@ -339,6 +339,9 @@ static int parse_host(const char *text, struct request *request, struct request_
     if (!host_pattern_parse(text, host) || strcmp(host, "*") == 0)
         return refuse_name(error, "networkNames",
                            "'%s' is not the name of a host, nor *. and the end of one.", text);
+    /* These two stand for something else where somebody decides by the names. */
+    if (strcmp(host, "any") == 0 || strcmp(host, "none") == 0)
+        return refuse_name(error, "networkNames", "'%s' is a word of rules, no host.", host);
     if (host_is_localhost(host))
         return refuse(error, "networkNames",
                       "Inside, localhost is the sandbox itself; this machine's cannot be had.");

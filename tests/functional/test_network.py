@@ -143,6 +143,8 @@ def test_the_callers_own_variables_win(machine, web):
         ("localhost", "localhost is the sandbox itself"),
         ("x.localhost.", "localhost is the sandbox itself"),
         ("*", "not the name of a host"),
+        ("any", "'any' is a word of rules, no host."),
+        ("a.example,NONE.", "'none' is a word of rules, no host."),
         ("a..b", "not the name of a host"),
         ("0x7f.1", "not the name of a host"),
         ("a\x1b[2J", "not the name of a host"),
