@@ -169,6 +169,8 @@ static const char *take_authority(struct span authority, uint16_t standard_port,
         ret->host = before(skip(authority, 1), ']');
         if (ret->host.size + 1 == authority.size)
             return "a bracket without its other half";
+        if (!memchr(ret->host.data, ':', ret->host.size))
+            return "brackets around what is no IPv6 address";
         rest = skip(authority, ret->host.size + 2);
     } else {
         ret->host = before(authority, ':');

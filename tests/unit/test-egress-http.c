@@ -127,6 +127,8 @@ static void request_lines_that_are_none_are_refused(void **state)
         "GET http://[::1/ HTTP/1.1",
         "GET http://[::1]x/ HTTP/1.1",
         "GET http://[]/ HTTP/1.1",
+        "GET http://[a.example]/ HTTP/1.1",
+        "CONNECT [127.0.0.1]:443 HTTP/1.1",
         "GET http://\xc3\xa4.example/ HTTP/1.1",
         "GET http://a.example/\x7f HTTP/1.1",
         "GET http://a.example/\x01 HTTP/1.1",
