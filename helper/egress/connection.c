@@ -1,7 +1,6 @@
 /* The life of one connection, see connection.h. */
 #include "connection.h"
 
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +18,8 @@
 /* The same of connections that are not large, and what it keeps for their servers, each way. */
 #define CLIENT_BUFFER_SMALL (64 * 1024)
 #define REMOTE_BUFFER_SMALL (128 * 1024)
+/* How often is looked whether everything was delivered: the kernel does not tell. */
+#define DELIVERY_USEC (USEC_PER_SEC / 20)
 /* Timers need not be exact, so that many fire at once. */
 #define ACCURACY_USEC (USEC_PER_SEC / 10)
 
@@ -33,57 +34,16 @@ uint64_t connection_now(const struct connection *connection)
     return usec;
 }
 
-/* ---- sources */
-
-void side_wait(struct side *side, bool input, bool output)
-{
-    uint32_t events = (input ? EPOLLIN : 0) | (output ? EPOLLOUT : 0);
-
-    if (!side->source)
-        return;
-    if (events)
-        sd_event_source_set_io_events(side->source, events);
-    sd_event_source_set_enabled(side->source, events ? SD_EVENT_ON : SD_EVENT_OFF);
-}
-
 void connection_set_deadline(struct connection *connection, uint64_t usec)
 {
     sd_event_source_set_time(connection->timer, usec);
     sd_event_source_set_enabled(connection->timer, SD_EVENT_ONESHOT);
 }
 
-void side_close(struct side *side)
-{
-    side->source = sd_event_source_disable_unref(side->source);
-    side->fd = close_fd(side->fd);
-}
-
-/* As asked for, and no more: the kernel makes it grow with the speed otherwise. */
-static void set_buffers(int fd, int size)
-{
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-}
-
 void connection_bound_remote(const struct connection *connection)
 {
     if (!connection->large)
-        set_buffers(connection->remote.fd, REMOTE_BUFFER_SMALL);
-}
-
-static void set_nodelay(int fd)
-{
-    /* Only speed hangs on it. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(const int){ 1 }, sizeof(int));
-}
-
-/* The other end learns that something is missing: an end of file would look like a success. */
-static void reset_on_close(const struct side *side)
-{
-    const struct linger linger = { .l_onoff = 1, .l_linger = 0 };
-
-    if (side->fd >= 0)
-        (void)setsockopt(side->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        side_set_buffers(&connection->remote, REMOTE_BUFFER_SMALL);
 }
 
 /* ---- beginning and end */
@@ -142,8 +102,8 @@ void connection_begin(struct session *session, int client, bool excess)
         connection_free(connection);
         return;
     }
-    set_nodelay(client);
-    set_buffers(client, connection->large ? CLIENT_BUFFER : CLIENT_BUFFER_SMALL);
+    side_set_nodelay(&connection->client);
+    side_set_buffers(&connection->client, connection->large ? CLIENT_BUFFER : CLIENT_BUFFER_SMALL);
     connection->next = session->connections;
     connection->place = &session->connections;
     if (connection->next)
@@ -182,9 +142,31 @@ void connection_end(struct connection *connection)
 /* Ends it in the middle, for both sides to see. */
 static void abort_connection(struct connection *connection)
 {
-    reset_on_close(&connection->client);
-    reset_on_close(&connection->remote);
+    side_reset_on_close(&connection->client);
+    side_reset_on_close(&connection->remote);
     connection_end(connection);
+}
+
+/* Ends it when nothing is left of it, not even in the kernel: until then it is one of those that
+ * may be at once. Of an HTTP exchange, the response is what counts. The client's kernel is this
+ * one, which needs no waiting for to confirm an end of file. */
+static void deliver(struct connection *connection)
+{
+    bool is_http = connection->record.service == EGRESS_SERVICE_HTTP;
+    size_t down = side_undelivered(&connection->client);
+    size_t left = (down > 1 ? down : 0) + (is_http ? 0 : side_undelivered(&connection->remote));
+
+    if (left == 0) {
+        connection_end(connection);
+        return;
+    }
+    if (connection->phase != PHASE_DELIVERING || left < connection->undelivered)
+        connection->active = connection_now(connection);
+    connection->phase = PHASE_DELIVERING;
+    connection->undelivered = left;
+    side_wait(&connection->client, false, false);
+    side_wait(&connection->remote, false, false);
+    connection_set_deadline(connection, connection_now(connection) + DELIVERY_USEC);
 }
 
 /* ---- answering */
@@ -203,7 +185,7 @@ static void go_on_answering(struct connection *connection)
     ssize_t n = recv(connection->client.fd, scrap, sizeof(scrap), MSG_DONTWAIT);
     bool gone = n == 0 || (n < 0 && errno != EAGAIN);
     if (gone && !relay_wants_output(&connection->down)) {
-        connection_end(connection);
+        deliver(connection);
         return;
     }
     side_wait(&connection->client, !gone, relay_wants_output(&connection->down));
@@ -293,10 +275,9 @@ static void go_on_relaying(struct connection *connection, bool moves_up, bool mo
     }
     if (up > 0 || down > 0)
         connection->active = connection_now(connection);
-    /* Of an HTTP exchange, the response is the end. */
     if (relay_is_over(&connection->down) &&
         (relay_is_over(&connection->up) || connection->record.service == EGRESS_SERVICE_HTTP)) {
-        connection_end(connection);
+        deliver(connection);
         return;
     }
     update_sides(connection);
@@ -308,7 +289,7 @@ void connection_start_relaying(struct connection *connection)
 
     ip_address_format(address, connection->record.address);
     connection->record.verdict = EGRESS_ALLOWED;
-    set_nodelay(connection->remote.fd);
+    side_set_nodelay(&connection->remote);
     int r = request_start_relay(connection);
     if (r == -EBADMSG) {
         side_close(&connection->remote);
@@ -392,15 +373,16 @@ int connection_on_remote(sd_event_source *source, int fd, uint32_t events, void 
     return 0;
 }
 
+static bool is_idle(const struct connection *connection)
+{
+    return connection_now(connection) >= connection->active + connection->session->policy.idle_usec;
+}
+
 static void end_idle(struct connection *connection)
 {
-    uint64_t end = connection->active + connection->session->policy.idle_usec;
+    uint64_t idle_usec = connection->session->policy.idle_usec;
 
-    if (connection_now(connection) < end)
-        connection_set_deadline(connection, end);
-    else
-        end_by_limit(connection, "IdleTimeout",
-                     connection->session->policy.idle_usec / USEC_PER_SEC, "s");
+    end_by_limit(connection, "IdleTimeout", idle_usec / USEC_PER_SEC, "s");
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *data)
@@ -421,7 +403,19 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *data)
         connect_failed(connection, -ETIMEDOUT);
         return 0;
     case PHASE_RELAYING:
-        end_idle(connection);
+        if (is_idle(connection))
+            end_idle(connection);
+        else
+            connection_set_deadline(connection,
+                                    connection->active + connection->session->policy.idle_usec);
+        return 0;
+    case PHASE_DELIVERING:
+        if (is_idle(connection) && connection->record.rule[0] == '\0')
+            end_idle(connection);
+        else if (is_idle(connection))
+            connection_end(connection);
+        else
+            deliver(connection);
         return 0;
     case PHASE_ANSWERING:
     default:

@@ -9,6 +9,7 @@
 #include "http-head.h"
 #include "relay.h"
 #include "session.h"
+#include "side.h"
 #include "verdict.h"
 
 /* What a program may send before it has an answer: a head, or the messages of SOCKS. */
@@ -19,12 +20,8 @@ enum phase {
     PHASE_RESOLVING,  /* the name */
     PHASE_CONNECTING, /* to one address after the other */
     PHASE_RELAYING,
-    PHASE_ANSWERING, /* a refusal or failure is on its way, then the client is waited for */
-};
-
-struct side {
-    int fd;
-    sd_event_source *source;
+    PHASE_DELIVERING, /* all of it is with the kernel, which has yet to bring it to the other end */
+    PHASE_ANSWERING,  /* a refusal or failure is on its way, then the client is waited for */
 };
 
 struct request {
@@ -60,6 +57,7 @@ struct connection {
     int connect_error;      /* of the last address that was tried; 0: none was */
     struct refusal refusal; /* of the first address that was refused */
     struct relay up, down;  /* from and to the client */
+    size_t undelivered;     /* bytes, when last looked at */
 };
 
 /* Takes @client over. Out of memory, it is closed. */
@@ -112,7 +110,3 @@ void connection_answer(struct connection *connection, const char *data, size_t s
 void connection_start_relaying(struct connection *connection);
 /* The handler of .remote's events. */
 int connection_on_remote(sd_event_source *source, int fd, uint32_t events, void *data);
-
-/* What is not waited for is not asked about: the kernel would tell of a hangup for ever. */
-void side_wait(struct side *side, bool input, bool output);
-void side_close(struct side *side);

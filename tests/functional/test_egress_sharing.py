@@ -92,6 +92,49 @@ def test_connections_that_nobody_reads_keep_little_memory(machine):
     assert all(0 < number < count << 20 for number in numbers), numbers
 
 
+def test_nothing_stays_in_the_kernel_after_a_run(machine):
+    """Of servers that end their side and never read, and of programs that send and hang up."""
+    count = 20
+    ended, left = run(
+        machine,
+        f"""
+        class Deaf(socketserver.BaseRequestHandler):
+            def handle(self):
+                self.request.shutdown(socket.SHUT_WR)
+                over.wait()
+
+        def sockets():
+            return subprocess.run(["ss", "-tnH", "dport", "=", ":8098"], capture_output=True, text=True).stdout
+
+        def send():
+            sock = e.connect("good.example:8098")[1]
+            sock.sendall(bytes(100_000))
+            sock.shutdown(socket.SHUT_WR)
+            return sock
+
+        with names(**{{"good.example": "127.0.0.1"}}), Server(("127.0.0.1", 8098), Deaf, False) as server:
+            server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            server.server_bind()
+            server.server_activate()
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            with Egress(ports=[8098], allowedAddresses=["127.0.0.1"], idleUSec=1_000_000) as e:
+                # One that nobody confirms takes its place until it is ended for that.
+                send()
+                ended = e.record()
+            with Egress(ports=[8098], allowedAddresses=["127.0.0.1"]) as e:
+                links = [send() for _ in range({count})]
+                assert [link.recv(1) for link in links] == [b""] * {count}
+                assert e.finish()["connections"] == {count}
+            left = sockets()
+            over.set()
+            server.shutdown()
+        print(json.dumps([ended, left]))
+        """,
+    )
+    assert ended["rule"] == "IdleTimeout=1s" and ended["bytesSent"] == 100_000
+    assert left == ""
+
+
 def test_processes_of_runs_cannot_get_at_each_other(machine):
     """They are one user; as that user, even without the filter of the service, none can be looked into."""
     uid, opened = run(
