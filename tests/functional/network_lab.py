@@ -70,7 +70,10 @@ AllowedPorts=80 443 {RAW_PORT}
 
 SET_UP = """
 set -eu
-for scope in all default lo; do echo 0 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done
+for scope in all default lo; do
+    cp /proc/sys/net/ipv6/conf/$scope/disable_ipv6 /run/sbxctl-lab-ipv6-$scope
+    echo 0 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6
+done
 ip netns add lab
 ip link add lab0 type veth peer name lab1 netns lab
 ip address add {GATEWAY}/24 dev lab0
@@ -92,6 +95,10 @@ ip -6 route add {UNIQUE}/128 dev lab0
 TEAR_DOWN = """
 ip link delete lab0
 ip netns delete lab
+for scope in all default lo; do
+    cp --no-preserve=all /run/sbxctl-lab-ipv6-$scope /proc/sys/net/ipv6/conf/$scope/disable_ipv6
+    rm /run/sbxctl-lab-ipv6-$scope
+done
 rm -rf {DIRECTORY} /usr/local/share/ca-certificates/sbxctl-lab.crt
 update-ca-certificates --fresh
 """
