@@ -183,9 +183,26 @@ static void signalled(const struct facts *facts, struct outcome *outcome, uint64
         signal_text(signal), signal == SIGKILL ? ", not for memory" : "");
 }
 
+/* The engine's own sentence, for what only a cloud can do to a run. */
+static void engine_failed(const struct facts *facts, struct outcome *outcome)
+{
+    if (strcmp(facts->error.phase, ENGINE_PHASE_LOST) == 0) {
+        say(outcome, RUN_LOST, "%s", facts->error.message);
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "It may have done a part of its work: look at what was kept before you run it "
+                 "again.");
+        return;
+    }
+    say(outcome, RUN_FAILED, "The program was not started: %.480s", facts->error.message);
+    outcome->have_exit_code = true;
+    outcome->exit_code = 126;
+}
+
 static void launcher_silent(const struct facts *facts, struct outcome *outcome, uint64_t oom_kills)
 {
-    if (!facts->have_ended) {
+    if (facts->have_error)
+        engine_failed(facts, outcome);
+    else if (!facts->have_ended) {
         say(outcome, RUN_LOST,
             "The engine '%.60s' did not tell how the program ended, so that is not known.",
             facts->engine);

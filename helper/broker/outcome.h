@@ -47,7 +47,9 @@ struct facts {
     bool network_lost; /* before the program ended */
     const char
         *network_refusal; /* "bad.example:443 was refused by DeniedNames=bad.example", or NULL */
-    bool have_ended;      /* the engine's last word */
+    bool have_error;      /* what the engine said of its own trouble after go */
+    struct engine_error error;
+    bool have_ended; /* the engine's last word */
     struct engine_ended ended;
 };
 

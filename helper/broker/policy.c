@@ -144,7 +144,8 @@ static int apply_limits(const struct config *config, const struct request *reque
     if (limits.memory_bytes > defaults->memory_bytes ||
         limits.cpu_percent > defaults->cpu_percent || limits.timeout_usec > defaults->timeout_usec)
         plan->approvals |= APPROVAL_RESOURCES;
-    if (words_have(config->cloud_engines, plan->engine, strlen(plan->engine)))
+    plan->cloud = words_have(config->cloud_engines, plan->engine, strlen(plan->engine));
+    if (plan->cloud)
         plan->approvals |= APPROVAL_CLOUD;
     return 0;
 }

@@ -22,6 +22,7 @@ struct plan {
     const struct language *language; /* borrowed from the configuration */
     const char *engine;              /* borrowed from request or configuration */
     const char *image;               /* the same; NULL for an engine that runs none */
+    bool cloud;                      /* code and files leave the machine */
     struct host_list hosts;          /* borrowed from the request; none: any that are allowed */
     bool egress;                     /* the way to the network is an egress process */
     unsigned approvals;              /* enum approval, or-ed */

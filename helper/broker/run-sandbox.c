@@ -18,8 +18,11 @@
  * word. */
 #define ENDING_USEC (5 * 1000 * 1000ULL)
 #define DRAINING_USEC (1000 * 1000ULL)
-/* The engine's own hard end comes well after ours. */
+/* The engine's own hard end comes well after ours. In a cloud it costs money until then, so there
+ * it includes the start. */
 #define LIFETIME_MARGIN_USEC (60 * 1000 * 1000ULL)
+/* For files to come home; an engine knows itself when it is to give up on them. */
+#define HOME_USEC (LIFETIME_MARGIN_USEC + ENDING_USEC)
 
 static uint64_t event_now(struct run *run)
 {
@@ -324,8 +327,46 @@ static void exited(struct run *run, const struct launch_exited *message)
         return;
     run->facts.have_exited = true;
     run->facts.exited = *message;
-    run->end_usec = event_now(run);
+    if (run->end_usec == 0)
+        run->end_usec = event_now(run);
     run_end(run, 0);
+}
+
+static int on_home_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct run *run = userdata;
+
+    run->facts.have_error = true;
+    strcpy(run->facts.error.phase, ENGINE_PHASE_LOST);
+    strcpy(run->facts.error.message,
+           "The program ended, but its files did not come home in time, and how it ended is not "
+           "known.");
+    run_end(run, 0);
+    return 0;
+}
+
+/* The program is over: what its files take is not its time. */
+static void program_over(struct run *run)
+{
+    if (run->state != STATE_GOING || run->end_usec != 0 || !run->plan.cloud)
+        return;
+    run->end_usec = event_now(run);
+    run_arm(run, HOME_USEC, on_home_timeout);
+}
+
+/* The engine's own trouble with a program that was to go. Its last word is still to come. */
+static void failed(struct run *run, const struct engine_error *error)
+{
+    if (run->go_usec == 0 && run->state != STATE_ENDING) {
+        run_refuse_failed(run, error);
+        return;
+    }
+    if (run->facts.have_error || run->facts.have_exited || run->state > STATE_ENDING)
+        return;
+    run->facts.have_error = true;
+    run->facts.error = *error;
+    if (run->state == STATE_GOING)
+        run_end(run, 0);
 }
 
 static void launcher_gone(struct run *run)
@@ -357,6 +398,8 @@ static void progress(struct run *run, const struct engine_progress *message)
 
     if (run->state == STATE_PREPARING)
         await_start(run);
+    if (strcmp(message->phase, ENGINE_PHASE_DOWNLOAD) == 0)
+        program_over(run);
     /* Who has not read the last one misses this one. */
     if (run->call && varlink_call_pending_output(run->call) > 0)
         return;
@@ -396,10 +439,7 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
         sandbox_over(run);
         break;
     case SANDBOX_FAILED:
-        if (run->go_usec == 0 && run->state != STATE_ENDING)
-            run_refuse_failed(run, event->failed);
-        else
-            sandbox_over(run);
+        failed(run, event->failed);
         break;
     case SANDBOX_ENGINE_GONE:
         engine_gone(run, event->error);
@@ -420,8 +460,8 @@ void run_prepare(struct run *run)
         .memory_bytes = run->plan.limits.memory_bytes,
         .workspace_bytes = config->workspace_bytes,
         .scratch_bytes = config->scratch_bytes,
-        .lifetime_usec =
-            run->plan.limits.timeout_usec + config->start_timeout_usec + LIFETIME_MARGIN_USEC,
+        .lifetime_usec = run->plan.limits.timeout_usec + LIFETIME_MARGIN_USEC +
+                         (run->plan.cloud ? 0 : config->start_timeout_usec),
         .network = run->plan.limits.network && !run->plan.egress,
     };
     int r;

@@ -229,7 +229,7 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     }
     /* After its last word there is nothing more to hear; the engine goes on cleaning and sees our
      * end of file when the sandbox is freed. */
-    if (event.type == SANDBOX_ENDED || event.type == SANDBOX_FAILED)
+    if (event.type == SANDBOX_ENDED || (event.type == SANDBOX_FAILED && !sandbox->ready))
         sandbox->engine_source = sd_event_source_disable_unref(sandbox->engine_source);
     if (event.type == SANDBOX_ENGINE_GONE)
         drop_engine(sandbox);

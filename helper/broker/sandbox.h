@@ -18,7 +18,7 @@ enum sandbox_event_type {
     SANDBOX_EXITED,        /* the program ended, says the launcher */
     SANDBOX_LAUNCHER_GONE, /* end of file or nonsense from the launcher, without exited */
     SANDBOX_ENDED,         /* the engine's last word */
-    SANDBOX_FAILED,        /* the engine reported an error before it was ready */
+    SANDBOX_FAILED,        /* the engine reported an error; its last word unless it was ready */
     SANDBOX_ENGINE_GONE,   /* end of file or nonsense from the engine, without its last word */
 };
 

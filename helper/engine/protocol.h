@@ -4,6 +4,11 @@
  * type ends the connection.
  *
  *   broker → start                         engine → progress*, then ready or error
+ *                                          engine → progress "download" (the program is over, its
+ *                                                   files are on their way; a cloud's engine only)
+ *                                          engine → error (after go: the program was not started,
+ *                                                   or in the phase "lost": how it ended is not
+ *                                                   known); ended follows all the same
  *   broker → kill (may come again)         engine → ended (last word)
  *
  * or, without any sandbox:
@@ -27,6 +32,9 @@
 #define ENGINE_RUN_ID_MAX 32   /* hex digits */
 #define ENGINE_TEXT_MAX 512    /* bytes of an image reference, sandbox id, path or sentence */
 #define ENGINE_LAYER_LENGTH 64 /* hex digits */
+
+#define ENGINE_PHASE_DOWNLOAD "download" /* of a progress */
+#define ENGINE_PHASE_LOST "lost"         /* of an error */
 
 enum engine_type {
     ENGINE_START,

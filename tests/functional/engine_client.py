@@ -166,7 +166,7 @@ class Sandbox(Launcher):
         self.tell({"type": "start", "version": VERSION, "runId": os.urandom(16).hex(), "image": IMAGE} | START | options)
         self.progress = []
         while True:
-            message, fds = self.hear()
+            message, fds = self.receive_message()
             if message["type"] == "error":
                 raise EngineError(message)
             if message["type"] == "ready":
@@ -189,6 +189,12 @@ class Sandbox(Launcher):
         self.engine.send(json.dumps(message).encode())
 
     def hear(self, timeout=30):
+        """What it says once it is ready; its progress is only noted."""
+        while (answer := self.receive_message(timeout))[0]["type"] == "progress":
+            self.progress.append(answer[0])
+        return answer
+
+    def receive_message(self, timeout=30):
         self.engine.settimeout(timeout)
         data, fds, _, _ = socket.recv_fds(self.engine, 65536, 4)
         if not data:

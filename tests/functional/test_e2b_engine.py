@@ -25,7 +25,7 @@ def test_run_goes_there_and_its_files_come_home(machine, cloud):
     assert files == ["in.txt", "out.txt", "script.py"]
     assert content == "SOME INPUT"
     assert ended["why"] == "exit" and ended["cleaned"]
-    assert phases == ["create"]
+    assert phases == ["create", "download"]
     cloud.wait_until_empty()
     machine.wait_for(lambda: len(cloud.operations()) >= len(STRAIGHT), 10, "the last of the requests")
     assert cloud.operations() == STRAIGHT

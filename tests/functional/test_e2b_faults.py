@@ -17,6 +17,7 @@ with Sandbox() as sandbox:
     told = os.read(out, 100).decode()
     print(told, file=sys.stderr)
     message, _ = sandbox.hear(60)
+    assert message["type"] == "ended" or sandbox.ended()["cleaned"]
     print(json.dumps([told, message, sorted(os.listdir(sandbox.workspace))]))
 """
 
@@ -152,17 +153,27 @@ def test_upload_is_done_again_and_the_program_is_not_started_without_it(machine,
     told = inside(machine, """
         with Sandbox() as sandbox:
             sandbox.put("f", b"content")
-            print(json.dumps(sandbox.run(["cat", "f"]).exited[:2]))
+            sandbox.go(["cat", "f"])
+            print(json.dumps([sandbox.hear()[0], sandbox.ended()]))
     """)
-    assert told == [3, 70]  # EXEC, ECOMM
+    assert_not_started(*told)
     cloud.wait_until_empty()
+
+
+def assert_not_started(message, ended):
+    assert message["type"] == "error" and message["phase"] != "lost" and message["message"]
+    assert ended["cleaned"]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 502, 503])
 def test_program_that_was_not_started_is_told_as_such(machine, cloud, status):
     cloud.fault("process.start", "answer", status=status, times=1)
-    told = inside(machine, "with Sandbox() as sandbox: print(json.dumps(sandbox.run(['true']).exited[:2]))")
-    assert told == [3, 70]
+    told = inside(machine, """
+        with Sandbox() as sandbox:
+            sandbox.go(["true"])
+            print(json.dumps([sandbox.hear()[0], sandbox.ended()]))
+    """)
+    assert_not_started(*told)
     cloud.wait_until_empty()
     assert cloud.operations().count("process.start") == 1
 

@@ -49,6 +49,33 @@ static void exit_status_0_is_success_without_a_hint(void **state)
     assert_string_equal(outcome.hint, "");
 }
 
+static void run_that_an_engine_lost_is_lost_in_its_own_words(void **state)
+{
+    struct facts facts = ended_well();
+    facts.have_exited = false;
+    facts.have_error = true;
+    facts.error = (struct engine_error){ ENGINE_PHASE_LOST, "The cloud vanished." };
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_LOST);
+    assert_string_equal(outcome.reason, "The cloud vanished.");
+    assert_non_null(strstr(outcome.hint, "look at what was kept"));
+    assert_false(outcome.have_exit_code);
+}
+
+static void program_that_an_engine_could_not_start_failed_with_its_sentence(void **state)
+{
+    struct facts facts = ended_well();
+    facts.have_exited = false;
+    facts.have_error = true;
+    facts.error = (struct engine_error){ "start", "The upload was refused." };
+    struct outcome outcome = decide(facts);
+
+    assert_int_equal(outcome.status, RUN_FAILED);
+    assert_string_equal(outcome.reason, "The program was not started: The upload was refused.");
+    assert_int_equal(outcome.exit_code, 126);
+}
+
 static void other_exit_status_is_failure_and_is_named(void **state)
 {
     struct facts facts = ended_well();
@@ -322,6 +349,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_status_0_is_success_without_a_hint),
+        cmocka_unit_test(run_that_an_engine_lost_is_lost_in_its_own_words),
+        cmocka_unit_test(program_that_an_engine_could_not_start_failed_with_its_sentence),
         cmocka_unit_test(other_exit_status_is_failure_and_is_named),
         cmocka_unit_test(sigkill_with_an_oom_kill_is_out_of_memory_with_limit_and_peak),
         cmocka_unit_test(sigkill_without_an_oom_kill_is_not_memory),

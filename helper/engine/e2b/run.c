@@ -225,11 +225,11 @@ static int collect(struct run *run)
         return -ENOMEM;
     run->collected = true;
     int r = transfer_collect(&run->transfer, run->envd, arguments, &run->report);
-    if (is_stop(r))
+    if (r == -ECANCELED)
         return r;
     if (r < 0) {
         snprintf(line, sizeof(line), "sbxctl: Not all files of the run could be fetched: %s\n",
-                 run->cloud->error);
+                 r == -ETIME ? "It took too long." : run->cloud->error);
         say(run, line);
     }
     shown_write(&run->shown, run->transfer.workspace);
@@ -264,15 +264,6 @@ static void explain(const struct envd_result *result, const struct transfer_repo
         ret->kind = LAUNCH_EXIT_SIGNAL;
         ret->value = signal > 0 ? signal : SIGKILL;
     }
-}
-
-static void explain_no_start(int error, struct launch_exited *ret)
-{
-    *ret = (struct launch_exited){
-        .header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_EXITED },
-        .kind = LAUNCH_EXIT_EXEC,
-        .value = error,
-    };
 }
 
 static int interpret(struct run *run, const struct launch_program *program,
@@ -318,18 +309,58 @@ static int start(struct run *run, const struct launch_program *program, bool has
     return envd_run(run->envd, &wanted, ret);
 }
 
-static enum run_end conclude(struct run *run, int r, const struct envd_result *result,
-                             struct launch_exited *ret)
+/* Nothing that could be fetched is there. */
+static enum run_end fail_to_start(struct run *run)
 {
-    if (r < 0 && !result->may_have_started && !is_stop(r)) {
-        fprintf(stderr, SD_ERR "%s\n", run->cloud->error);
-        explain_no_start(ECOMM, ret);
-        return RUN_EXITED;
-    }
-    struct envd_result ended = *result;
-    bool fell = r == -EOWNERDEAD;
-    r = r < 0 && !fell ? r : flush(run);
-    r = r < 0 ? r : collect(run);
+    fprintf(stderr, SD_ERR "%s\n", run->cloud->error);
+    run->collected = true;
+    close_streams(run);
+    return RUN_NOT_STARTED;
+}
+
+static int begin(struct run *run, const struct launch_program *program, const int stdio[3])
+{
+    run->input = stdio[0];
+    int r = open_streams(run, stdio);
+    if (r < 0)
+        return cloud_fail(run->cloud, r, "Its streams cannot be opened: %s.", strerror(-r));
+    if (!is_text(program))
+        return cloud_fail(run->cloud, -EILSEQ,
+                          "Its arguments and its environment are not all UTF-8, and E2B takes no "
+                          "others.");
+    return 0;
+}
+
+enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3])
+{
+    struct envd_result *result = &run->result;
+    char path[128];
+
+    *result = (struct envd_result){ 0 };
+    if (begin(run, program, stdio) < 0)
+        return fail_to_start(run);
+    int file = input_file(run->input);
+    snprintf(run->directory, sizeof(run->directory), "%s", program->directory);
+    snprintf(path, sizeof(path), "%s/stdin", run->folder);
+    run->went = true;
+    run->collected = false;
+    shown_release(&run->shown);
+    int r = transfer_upload(&run->transfer, run->envd, run->directory, file, path);
+    sort_input(run);
+    r = r < 0 ? r : start(run, program, file >= 0 || run->input >= 0, result);
+    if (r < 0 && !result->may_have_started && !is_stop(r))
+        return fail_to_start(run);
+    run->fell = r == -EOWNERDEAD;
+    r = r < 0 && !run->fell ? r : flush(run);
+    return is_stop(r) ? RUN_STOPPED : r < 0 ? RUN_UNKNOWN : RUN_EXITED;
+}
+
+enum run_end run_come_home(struct run *run, struct launch_exited *ret)
+{
+    struct envd_result ended = run->result;
+    bool fell = run->fell;
+
+    int r = collect(run);
     if (is_stop(r))
         return RUN_STOPPED;
     if (r < 0 || (fell && !lacked_memory(run)) ||
@@ -340,37 +371,8 @@ static enum run_end conclude(struct run *run, int r, const struct envd_result *r
         ended.signal = fell ? SIGKILL : 0;
     }
     explain(&ended, &run->report, ret);
+    close_streams(run);
     return RUN_EXITED;
-}
-
-enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3],
-                         struct launch_exited *ret)
-{
-    struct envd_result result = { 0 };
-    char path[128];
-
-    run->input = stdio[0];
-    int file = input_file(run->input);
-    int r = open_streams(run, stdio);
-    if (r >= 0 && !is_text(program))
-        r = -EILSEQ;
-    if (r < 0) {
-        close_streams(run);
-        explain_no_start(-r, ret);
-        return RUN_EXITED;
-    }
-    snprintf(run->directory, sizeof(run->directory), "%s", program->directory);
-    snprintf(path, sizeof(path), "%s/stdin", run->folder);
-    run->went = true;
-    run->collected = false;
-    shown_release(&run->shown);
-    r = transfer_upload(&run->transfer, run->envd, run->directory, file, path);
-    sort_input(run);
-    r = r < 0 ? r : start(run, program, file >= 0 || run->input >= 0, &result);
-    enum run_end end = conclude(run, r, &result, ret);
-    if (end == RUN_EXITED)
-        close_streams(run);
-    return end;
 }
 
 void run_ask_to_end(struct run *run)

@@ -23,7 +23,9 @@ struct run {
     uint32_t pid;
     struct http_transfer *running;
     struct shown shown;
+    struct envd_result result;
     bool interpreted; /* by the code interpreter */
+    bool fell;        /* the interpreter did, in the middle of it */
     bool went;        /* there was a program */
     bool collected;   /* its files were */
     struct transfer_report report;
@@ -35,15 +37,17 @@ void run_open(struct run *run, struct cloud *cloud, struct envd *envd,
 void run_close(struct run *run);
 
 enum run_end {
-    RUN_EXITED,  /* with @ret */
-    RUN_UNKNOWN, /* with a sentence in the cloud's error */
+    RUN_EXITED,
+    RUN_NOT_STARTED, /* this and the next with a sentence in the cloud's error */
+    RUN_UNKNOWN,
     RUN_STOPPED, /* by a watch, or the deadline */
 };
 
-/* Runs a program, whose descriptors it owns, until its streams are written and its files are here.
- */
-enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3],
-                         struct launch_exited *ret);
+/* Runs a program, whose descriptors it owns, until its streams are written. */
+enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3]);
+/* After it exited: brings its files home, which the cloud's deadline may cut short, and tells how
+ * it ended. Never RUN_NOT_STARTED. */
+enum run_end run_come_home(struct run *run, struct launch_exited *ret);
 /* Asks it to end, from within a watch of its own. */
 void run_ask_to_end(struct run *run);
 /* Ends it, and brings home what can be brought until the cloud's deadline. */

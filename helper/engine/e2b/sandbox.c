@@ -24,6 +24,9 @@
 /* What there is when a connection broke. */
 #define LOST_RESCUE_USEC (20 * USEC_PER_SEC)
 #define GONE_TIMEOUT_USEC (60 * USEC_PER_SEC)
+/* For the files to come home, and what is left of a sandbox's life then to say so. */
+#define HOME_USEC (55 * USEC_PER_SEC)
+#define HOME_MARGIN_USEC (4 * USEC_PER_SEC)
 
 struct sandbox {
     const struct service *service;
@@ -254,7 +257,7 @@ static int handle_put(struct sandbox *s, size_t size, int fds[PACKET_FDS_MAX], s
 }
 
 /* The connection broke, or the sandbox is no more, and nobody knows how the program ended. */
-static int tell_lost(struct sandbox *s)
+static void tell_lost(struct sandbox *s)
 {
     char sentence[sizeof(s->cloud.error)], why[320];
 
@@ -270,7 +273,19 @@ static int tell_lost(struct sandbox *s)
                  "How the program ended is not known: %s The sandbox is being removed.", why);
     if (there > 0)
         run_rescue(&s->run);
-    return refuse(s, -ENOLINK, "lost", sentence);
+    refuse(s, -ENOLINK, ENGINE_PHASE_LOST, sentence);
+    end_with(s, OUTCOME_KILL);
+}
+
+/* The program is over, so its clock is, too: the broker has to know before the files are here. */
+static enum run_end come_home(struct sandbox *s, struct launch_exited *ret)
+{
+    uint64_t latest = now() + HOME_USEC, end = s->lifetime_end - HOME_MARGIN_USEC;
+
+    tell_progress(s, ENGINE_PHASE_DOWNLOAD, 0, 0);
+    if (!s->asked_to_end)
+        s->cloud.http.deadline_usec = latest < end ? latest : end;
+    return run_come_home(&s->run, ret);
 }
 
 static int handle_go(struct sandbox *s, size_t size, int fds[PACKET_FDS_MAX], size_t n_fds)
@@ -283,14 +298,25 @@ static int handle_go(struct sandbox *s, size_t size, int fds[PACKET_FDS_MAX], si
     const int stdio[] = { TAKE_FD(fds[0]), TAKE_FD(fds[1]), TAKE_FD(fds[2]) };
     s->cloud.http.deadline_usec = s->lifetime_end;
     s->runs = true;
-    enum run_end end = run_program(&s->run, &program, stdio, &exited);
+    enum run_end end = run_program(&s->run, &program, stdio);
     s->runs = false;
     if (end == RUN_EXITED)
+        end = come_home(s, &exited);
+    switch (end) {
+    case RUN_EXITED:
         return packet_send(s->control, &exited, sizeof(exited), NULL, 0);
-    if (end == RUN_UNKNOWN)
-        return tell_lost(s);
-    note_time(s);
-    return 0;
+    case RUN_NOT_STARTED:
+        refuse(s, -ECOMM, s->cloud.unusable ? "engine" : "start", s->cloud.error);
+        end_with(s, OUTCOME_KILL);
+        return 0;
+    case RUN_UNKNOWN:
+        tell_lost(s);
+        return 0;
+    case RUN_STOPPED:
+    default:
+        note_time(s);
+        return 0;
+    }
 }
 
 static int handle_control(struct sandbox *s)
