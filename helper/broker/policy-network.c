@@ -3,6 +3,7 @@
 #include "broker/policy-network.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define FIELD "networkNames"
 #define HINT "The administrator decides about it in section [Network] of sbxctl.conf."
@@ -30,6 +31,45 @@ static int admit_host(const struct config_network *network, const char *host,
                           text);
 }
 
+static bool is_any(const struct host_list *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (strcmp(names->items[i], "*") == 0)
+            return true;
+    return false;
+}
+
+static bool has_wildcard(const struct host_list *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        if (names->items[i][0] == '*')
+            return true;
+    return false;
+}
+
+/* The cloud's way out knows names that are allowed, but none that are denied; and no egress process
+ * of ours judges there. So the lists of the configuration hold as names that are allowed, or the
+ * run is refused. */
+static int limit_cloud(const struct config_network *network, struct plan *plan,
+                       struct refusal *refusal)
+{
+    size_t size = 0;
+
+    if (plan->hosts.n == 0 && !is_any(&network->allowed_names))
+        plan->hosts = network->allowed_names;
+    for (size_t i = 0; i < plan->hosts.n; i++)
+        size += strlen(plan->hosts.items[i]) + 1;
+    if (size > REQUEST_HOSTS_TEXT_MAX)
+        return refusal_reject(refusal, FIELD, HINT,
+                              "AllowedNames= has too many hosts for a run in the cloud: name those "
+                              "that it needs.");
+    if (network->denied_names.n > 0 && (plan->hosts.n == 0 || has_wildcard(&plan->hosts)))
+        return refusal_reject(refusal, FIELD, HINT,
+                              "In the cloud DeniedNames= would not hold: name the hosts that the "
+                              "run needs, without '*'.");
+    return 0;
+}
+
 int policy_network(const struct config *config, const struct request *request, struct plan *plan,
                    struct refusal *refusal)
 {
@@ -41,8 +81,8 @@ int policy_network(const struct config *config, const struct request *request, s
         return r;
     plan->hosts = request->hosts;
     /* From the cloud there is another way out, of its engine's own. */
-    plan->egress = plan->limits.network && (plan->approvals & APPROVAL_CLOUD) == 0;
-    return 0;
+    plan->egress = plan->limits.network && !plan->cloud;
+    return plan->limits.network && plan->cloud ? limit_cloud(&config->network, plan, refusal) : 0;
 }
 
 const char *policy_hosts_text(const struct plan *plan, char buffer[POLICY_HOSTS_TEXT])

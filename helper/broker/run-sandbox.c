@@ -1,4 +1,5 @@
 /* The part of a run that has a sandbox: prepare, fill, go, end, drain. */
+#include "broker/policy-network.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
 #include "common/clock.h"
@@ -12,6 +13,8 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+
+_Static_assert(POLICY_HOSTS_TEXT <= ENGINE_HOSTS_MAX + 1, "an engine's list holds all hosts");
 
 #define WORKSPACE "/workspace"
 /* How long the engine's last word may take after the grace period, and the last output after that
@@ -470,6 +473,8 @@ void run_prepare(struct run *run)
     snprintf(start.run_id, sizeof(start.run_id), "%s", run->id);
     if (run->plan.image)
         snprintf(start.image, sizeof(start.image), "%s", run->plan.image);
+    if (start.network && run->plan.hosts.n > 0)
+        policy_hosts_text(&run->plan, start.hosts);
     run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
     r = run->inputs ? run_make_staging(run) : -ENOMEM;
     if (r < 0) {

@@ -13,7 +13,7 @@
 struct incoming {
     struct engine_message message;
     const char *run_id, *image, *image_digest, *sandbox_id, *phase, *text, *why;
-    const char *layer, *layer_target, *wheels;
+    const char *layer, *layer_target, *wheels, *hosts;
 };
 
 static const char *const why_names[] = {
@@ -44,6 +44,7 @@ static const struct json_field start_fields[] = {
     FIELD_UINT64(incoming, "scratchBytes", message.start.scratch_bytes, 1, MANDATORY),
     FIELD_UINT64(incoming, "lifetimeUSec", message.start.lifetime_usec, 1, MANDATORY),
     FIELD_BOOL(incoming, "network", message.start.network),
+    FIELD_TEXT(incoming, "hosts", hosts, ENGINE_HOSTS_MAX),
 };
 static const struct json_field kill_fields[] = {
     FIELD_UINT64(incoming, "graceUSec", message.kill.grace_usec, 0),
@@ -226,7 +227,8 @@ static int add_start(json_object *o, const struct engine_start *m)
     r = r < 0 ? r : json_add_uint64(o, "workspaceBytes", m->workspace_bytes);
     r = r < 0 ? r : json_add_uint64(o, "scratchBytes", m->scratch_bytes);
     r = r < 0 ? r : json_add_uint64(o, "lifetimeUSec", m->lifetime_usec);
-    return r < 0 ? r : json_add_bool(o, "network", m->network);
+    r = r < 0 ? r : json_add_bool(o, "network", m->network);
+    return r < 0 ? r : json_add_string(o, "hosts", m->hosts);
 }
 
 static int add_progress(json_object *o, const struct engine_progress *m)

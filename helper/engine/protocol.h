@@ -32,6 +32,7 @@
 #define ENGINE_RUN_ID_MAX 32   /* hex digits */
 #define ENGINE_TEXT_MAX 512    /* bytes of an image reference, sandbox id, path or sentence */
 #define ENGINE_LAYER_LENGTH 64 /* hex digits */
+#define ENGINE_HOSTS_MAX 1024
 
 #define ENGINE_PHASE_DOWNLOAD "download" /* of a progress */
 #define ENGINE_PHASE_LOST "lost"         /* of an error */
@@ -71,6 +72,8 @@ struct engine_start {
     /* The engine itself is to open a way out, as no local engine can: their sandboxes have none but
      * the one that the broker makes through the launcher (LISTEN). */
     bool network;
+    /* Where it may lead, with spaces between: names, *.NAME, addresses. Empty: anywhere. */
+    char hosts[ENGINE_HOSTS_MAX + 1];
 };
 
 /* Grace 0: everything dies now. Otherwise SIGTERM first, and SIGKILL when the grace period is over

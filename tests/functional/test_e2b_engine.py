@@ -47,6 +47,19 @@ def test_cloud_learns_what_it_must_and_nothing_of_the_user(machine, cloud):
     assert machine_id not in str(request) and "alice" not in str(request)
 
 
+def test_granted_names_are_all_that_it_may_reach(machine, cloud):
+    inside(machine, """
+        for hosts in ("pypi.org *.example.org", ""):
+            with Sandbox(network=True, hosts=hosts):
+                pass
+        print("0")
+    """)
+    limited, free = [made["request"] for made in cloud.call("GET", "/sandboxes")]
+    assert limited["allow_internet_access"] and free["allow_internet_access"]
+    assert limited["network"] == {"allowOut": ["pypi.org", "*.example.org"], "denyOut": ["0.0.0.0/0"]}
+    assert "network" not in free
+
+
 def test_user_is_the_same_stranger_every_time(machine, cloud):
     inside(machine, """
         for uid in (1000, 1000, 1001):

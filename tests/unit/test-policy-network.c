@@ -165,7 +165,7 @@ static void programs_are_told_of_the_proxy_and_of_nothing_else_that_keeps_them_o
 
 static void without_an_egress_process_there_is_no_proxy(void **state)
 {
-    plan.approvals = APPROVAL_NETWORK | APPROVAL_CLOUD;
+    plan.cloud = true;
     assert_admitted();
     assert_false(plan.egress);
     assert_int_equal(policy_environment(&request, &plan), 0);

@@ -196,13 +196,38 @@ static json_object *labels_object(const struct cloud_labels *labels)
     return object;
 }
 
+/* Names are accepted beside a denial of all the rest only. NULL out of memory. */
+static json_object *network_object(const char *hosts)
+{
+    _cleanup_json_ json_object *network = json_object_new_object(),
+                               *denied = json_object_new_array();
+    json_object *allowed = json_object_new_array();
+    int r = network && denied && allowed ? 0 : -ENOMEM;
+
+    for (const char *host = hosts; r >= 0 && *host; host += strspn(host, " ")) {
+        size_t length = strcspn(host, " ");
+        r = json_object_array_add(allowed, json_object_new_string_len(host, (int)length));
+        host += length;
+    }
+    r = r < 0 ? r : json_object_array_add(denied, json_object_new_string("0.0.0.0/0"));
+    if (r < 0) {
+        json_object_put(allowed);
+        return NULL;
+    }
+    r = json_add(network, "allowOut", allowed);
+    r = r < 0 ? r : json_add(network, "denyOut", json_object_get(denied));
+    return r < 0 ? NULL : TAKE_PTR(network);
+}
+
 static json_object *create_object(const struct cloud_request *request, bool is_v1)
 {
     json_object *object = json_object_new_object();
+    bool is_limited = request->network && request->hosts[0];
 
     if (json_add_string(object, "templateID", request->template_id) < 0 ||
         json_add_uint64(object, "timeout", request->seconds) < 0 ||
         json_add_bool(object, "allow_internet_access", request->network) < 0 ||
+        (is_limited && json_add(object, "network", network_object(request->hosts)) < 0) ||
         json_add_bool(object, "autoPause", false) < 0 ||
         json_add(object, "metadata", labels_object(request->labels)) < 0 ||
         (is_v1 && json_add_bool(object, "secure", true) < 0)) {

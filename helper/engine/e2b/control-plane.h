@@ -37,6 +37,7 @@ struct cloud_request {
     const struct cloud_labels *labels;
     uint64_t seconds; /* that it lives at most */
     bool network;
+    const char *hosts; /* it may lead to, with spaces between; empty: anywhere */
 };
 
 struct cloud_sandbox {

@@ -181,6 +181,7 @@ static int create(struct sandbox *s)
         .labels = &s->labels,
         .seconds = life_seconds(&s->start),
         .network = s->start.network,
+        .hosts = s->start.hosts,
     };
 
     write_labels(s);
