@@ -1,4 +1,5 @@
 /* sbxctl engines: which engines there are, and how they stand. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 struct engine {
     bool images, cloud, usable;
     const char *reason;
+    uint64_t running, running_max; /* of a cloud; UINT64_MAX: not told */
 };
 
 static int engine_parse(json_object *object, struct engine *ret)
@@ -21,9 +23,12 @@ static int engine_parse(json_object *object, struct engine *ret)
         { "cloud", JSON_FIELD_BOOL, offsetof(struct engine, cloud) },
         { "usable", JSON_FIELD_BOOL, offsetof(struct engine, usable) },
         { "reason", JSON_FIELD_STRING, offsetof(struct engine, reason) },
+        { "running", JSON_FIELD_UINT64, offsetof(struct engine, running), false, 0, INT64_MAX },
+        { "runningMax", JSON_FIELD_UINT64, offsetof(struct engine, running_max), false, 0,
+          INT64_MAX },
     };
 
-    *ret = (struct engine){};
+    *ret = (struct engine){ .running = UINT64_MAX, .running_max = UINT64_MAX };
     return json_dispatch(object, fields, ELEMENTS(fields), true, ret, &(const char *){ NULL });
 }
 
@@ -32,12 +37,16 @@ static int add_engine(struct table *table, const char *name, const char *standar
 {
     _cleanup_free_ char *shown = displayed(name);
     _cleanup_free_ char *reason = displayed(engine->reason ? engine->reason : "");
+    char usable[64] = "usable";
 
+    if (engine->running != UINT64_MAX)
+        snprintf(usable, sizeof(usable), "usable, %" PRIu64 " of %" PRIu64 " running",
+                 engine->running, engine->running_max);
     return table_add(table, (const char *[]){ shown, strcmp(name, standard) == 0 ? "yes" : "",
                                               engine->images  ? "images"
                                               : engine->cloud ? "in the cloud"
                                                               : "this machine's programs",
-                                              engine->usable ? "usable" : reason });
+                                              engine->usable ? usable : reason });
 }
 
 static int print_engines(json_object *details, const char *standard)

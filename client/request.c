@@ -172,6 +172,8 @@ static int add_wishes(json_object *parameters, const struct run_options *options
 
     if (r == 0)
         r = json_add_string(parameters, "image", options->image);
+    if (r == 0)
+        r = json_add_string(parameters, "template", options->template);
     if (r == 0 && options->network)
         r = json_add_string(parameters, "network", "internet");
     if (r == 0 && options->n_hosts > 0)

@@ -100,6 +100,9 @@ static int take_option(const struct verb *verb, int option, const char *argument
     case OPTION_QUIET:
         options->quiet = true;
         return 0;
+    case OPTION_TEMPLATE:
+        options->template = argument;
+        return *argument ? 0 : verb_usage_error(verb, "--template: the template has no name");
     case OPTION_TIMEOUT:
         return take_quantity(verb, parse_usec, "timeout", "90 or 2min", argument,
                              &options->timeout_usec);
@@ -168,5 +171,5 @@ void run_options_release(struct run_options *options)
 bool run_options_exceed_defaults(const struct run_options *options)
 {
     return options->network || options->memory_bytes || options->cpu_percent ||
-           options->timeout_usec || options->engine || options->image;
+           options->timeout_usec || options->engine || options->image || options->template;
 }

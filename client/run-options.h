@@ -19,7 +19,7 @@ struct run_options {
     size_t n_environment;
     const char **hosts; /* as given: NAME,... */
     size_t n_hosts;
-    const char *engine, *image, *language, *output;
+    const char *engine, *image, *template, *language, *output;
     uint64_t memory_bytes, cpu_percent, timeout_usec;
     bool network, json, quiet, dry_run, no_ask_password;
 };

@@ -132,8 +132,8 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
     if (approvals & APPROVAL_CLOUD)
         list_add(&list, "sending code and files to the cloud (engine %s)", plan->engine);
     if (approvals & APPROVAL_IMAGE)
-        list_add(&list, "the image %.200s, which is not on this machine's list",
-                 plan->image ? plan->image : "");
+        list_add(&list, "the %s %.200s, which is not on this machine's list",
+                 plan->cloud ? "template" : "image", plan->image ? plan->image : "");
     if (list.n == 0)
         list_add(&list, "running code in a sandbox");
     *buffer = '\0';

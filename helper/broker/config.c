@@ -63,6 +63,7 @@ static const struct key {
     { "Helper", "ImageEngines", KEY_WORDS, AT(image_engines), 0, 0 },
     { "Images", "Default", KEY_IMAGE, AT(image), 0, 0 },
     { "Images", "Allowed", KEY_IMAGES, AT(images), 0, 0 },
+    { "Images", "Templates", KEY_WORDS, AT(templates), 0, 0 },
     { "Network", "AllowedNames", KEY_NAMES, AT(network.allowed_names), 0, 0 },
     { "Network", "DeniedNames", KEY_NAMES, AT(network.denied_names), 0, 0 },
     { "Network", "AllowedPorts", KEY_PORTS, AT(network.ports), 0, 0 },
@@ -118,6 +119,7 @@ void config_release(struct config *config)
     words_free(config->image_engines);
     free(config->image);
     words_free(config->images);
+    words_free(config->templates);
     config_network_release(&config->network);
     for (size_t i = 0; i < config->n_languages; i++) {
         struct language *language = &config->languages[i];

@@ -50,6 +50,7 @@ struct config {
     char *image_engines[CONFIG_WORDS_MAX + 1]; /* that run images */
     char *image;                               /* of languages that have none; may be NULL */
     char *images[CONFIG_IMAGES_MAX + 1];       /* allowed besides the languages'; see image.h */
+    char *templates[CONFIG_WORDS_MAX + 1];     /* of a cloud, allowed besides its default */
     struct config_network network;
     struct language languages[CONFIG_LANGUAGES_MAX];
     size_t n_languages;

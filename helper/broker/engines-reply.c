@@ -71,6 +71,28 @@ static json_object *describe(const struct config *config, json_object *names)
     return details;
 }
 
+/* A cloud that the configuration knows is one that somebody may look for. */
+static void describe_missing(const struct config *config, json_object *details)
+{
+    for (char *const *name = config->cloud_engines; *name; name++) {
+        _cleanup_free_ char *reason = NULL;
+
+        if (json_object_object_get(details, *name))
+            continue;
+        json_object *engine = json_object_new_object();
+        (void)json_add_bool(engine, "images", false);
+        (void)json_add_bool(engine, "cloud", true);
+        (void)json_add_bool(engine, "usable", false);
+        if (asprintf(&reason,
+                     "It is not installed, or not enabled: systemctl enable --now "
+                     "sbxctl-engine-%s.socket",
+                     *name) < 0)
+            reason = NULL;
+        (void)json_add_string(engine, "reason", reason);
+        (void)json_add(details, *name, engine);
+    }
+}
+
 /* ---- Asking ---- */
 
 static void note(struct question *question, bool usable, const char *reason)
@@ -80,6 +102,16 @@ static void note(struct question *question, bool usable, const char *reason)
     (void)json_add_bool(engine, "usable", usable);
     (void)json_add_string(engine, "reason", reason);
     question->asker->n_answered++;
+}
+
+static void note_running(struct question *question, const struct engine_progress *progress)
+{
+    json_object *engine = json_object_object_get(question->asker->details, question->name);
+
+    if (strcmp(progress->phase, ENGINE_PHASE_RUNNING) != 0)
+        return;
+    (void)json_add_uint64(engine, "running", progress->current);
+    (void)json_add_uint64(engine, "runningMax", progress->total);
 }
 
 static void finish_if_complete(struct asker *asker)
@@ -96,6 +128,7 @@ static void on_prepare(const struct prepare_event *event, void *userdata)
 
     switch (event->type) {
     case PREPARE_PROGRESS:
+        note_running(question, event->progress);
         return;
     case PREPARE_DONE:
         note(question, true, NULL);
@@ -154,5 +187,7 @@ int engines_reply(struct manager *manager, struct varlink_call *call)
     details = names ? describe(&manager->config, names) : NULL;
     if (!details)
         return -ENOMEM;
+    if (probe)
+        describe_missing(&manager->config, details);
     return probe ? ask_all(manager, call, names, details) : answer(call, manager, names, details);
 }

@@ -38,6 +38,9 @@ static int reject_images(const struct config *config, const struct plan *plan,
 {
     char hint[128] = "Leave out --image.";
 
+    if (plan->cloud)
+        return refusal_reject(refusal, "image", "Choose a template of the cloud with --template.",
+                              "The engine '%s' runs no images of this machine.", plan->engine);
     if (config->image_engines[0])
         snprintf(hint, sizeof(hint), "Leave out --image, or use --engine %.64s.",
                  config->image_engines[0]);

@@ -4,6 +4,7 @@
 #include "broker/policy-environment.h"
 #include "broker/policy-image.h"
 #include "broker/policy-network.h"
+#include "broker/policy-template.h"
 #include "common/escape.h"
 #include "common/quantity.h"
 #include "launch/protocol.h"
@@ -302,6 +303,8 @@ static int apply(const struct config *config, const struct request *request, str
         r = choose_language(config, request, plan, refusal);
     if (r >= 0)
         r = policy_image(config, request->image, plan, refusal);
+    if (r >= 0)
+        r = policy_template(config, request->template, plan, refusal);
     if (r >= 0)
         r = make_argv(request, plan);
     if (r >= 0)

@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 
 struct raw_request {
-    const char *script, *script_name, *language, *stdin_text, *engine, *image, *network, *streams;
+    const char *script, *script_name, *language, *stdin_text, *engine, *image, *template, *network,
+        *streams;
     uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
     json_object *arguments, *environment, *inputs, *network_names;
     bool dry_run, interactive;
@@ -32,6 +33,7 @@ static const struct json_field run_fields[] = {
     { "stdin", JSON_FIELD_STRING, AT(stdin_text), false, 0, 0 },
     { "engine", JSON_FIELD_STRING, AT(engine), false, 0, 64 },
     { "image", JSON_FIELD_STRING, AT(image), false, 0, IMAGE_REFERENCE_MAX },
+    { "template", JSON_FIELD_STRING, AT(template), false, 0, TEMPLATE_NAME_MAX },
     { "network", JSON_FIELD_STRING, AT(network), false, 0, 16 },
     { "networkNames", JSON_FIELD_ARRAY, AT(network_names), false, 0, 0 },
     { "memoryBytes", JSON_FIELD_UINT64, AT(memory_bytes), false, 1, INT64_MAX },
@@ -68,6 +70,7 @@ void request_release(struct request *request)
     free(request->language);
     free(request->engine);
     free(request->image);
+    free(request->template);
     host_list_release(&request->hosts);
     free_strings(request->arguments);
     free_strings(request->environment);
@@ -402,7 +405,8 @@ static int parse_into(struct varlink_call *call, struct request *request,
     request->interactive = raw.interactive;
     if ((raw.language && !(request->language = strdup(raw.language))) ||
         (raw.engine && !(request->engine = strdup(raw.engine))) ||
-        (raw.image && !(request->image = strdup(raw.image))))
+        (raw.image && !(request->image = strdup(raw.image))) ||
+        (raw.template && !(request->template = strdup(raw.template))))
         return -ENOMEM;
     r = parse_modes(call, &raw, request, error);
     if (r >= 0)

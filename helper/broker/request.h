@@ -11,6 +11,7 @@
 #include "common/varlink.h"
 
 #define REQUEST_NAME_MAX 255
+#define TEMPLATE_NAME_MAX 128
 #define REQUEST_SHA256_TEXT 65
 #define REQUEST_HOSTS_MAX 16
 /* Bytes of all names together, with a space between two: they are shown whole, or not taken. */
@@ -34,6 +35,7 @@ struct request {
     char *language;
     char *engine;
     char *image;
+    char *template;   /* of a cloud's sandbox */
     char **arguments; /* NULL-terminated */
     size_t n_arguments;
     char **environment; /* NAME=VALUE, NULL-terminated */

@@ -35,6 +35,7 @@
 #define ENGINE_HOSTS_MAX 1024
 
 #define ENGINE_PHASE_DOWNLOAD "download" /* of a progress */
+#define ENGINE_PHASE_RUNNING "running"   /* of a prepare's: how many sandboxes of how many */
 #define ENGINE_PHASE_LOST "lost"         /* of an error */
 
 enum engine_type {

@@ -429,7 +429,7 @@ static void answer_prepare(struct sandbox *s, const struct engine_prepare *wante
         refuse_cloud(s, n);
         return;
     }
-    tell_progress(s, "running", (uint64_t)n, s->service->config->max_sandboxes);
+    tell_progress(s, ENGINE_PHASE_RUNNING, (uint64_t)n, s->service->config->max_sandboxes);
     dialogue_send_prepared(s->broker, template_of(s), "");
 }
 
