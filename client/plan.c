@@ -12,6 +12,7 @@
 #include "common/quantity.h"
 
 #define INPUTS_SHOWN 20
+#define CLOUD_ACTION "io.sbxctl.run-cloud"
 
 static void print_arguments(json_object *arguments)
 {
@@ -21,6 +22,23 @@ static void print_arguments(json_object *arguments)
         const char *argument = json_object_get_string(json_object_array_get_idx(arguments, i));
         _cleanup_free_ char *shown = displayed(argument ? argument : "?");
         printf("%-13s %s\n", i == 0 ? "arguments" : "", shown);
+    }
+}
+
+/* All of them: it is what an approval is about. */
+static void print_leaving(const struct plan *plan)
+{
+    _cleanup_free_ char *script = displayed(plan->script_name);
+    char size[QUANTITY_TEXT];
+
+    printf("%-13s %s, %s\n", "leave here", script, format_bytes(plan->script_bytes, size));
+    if (!plan->inputs)
+        return;
+    json_object_object_foreach(plan->inputs, name, bytes)
+    {
+        _cleanup_free_ char *shown = displayed(name);
+        printf("%-13s %s, %s\n", "", shown,
+               format_bytes((uint64_t)json_object_get_int64(bytes), size));
     }
 }
 
@@ -91,7 +109,10 @@ int plan_print(json_object *object)
     }
     if (plan.policy)
         policy_print_lines(&policy);
-    print_inputs(plan.inputs);
+    if (plan.approvals && json_object_object_get(plan.approvals, CLOUD_ACTION))
+        print_leaving(&plan);
+    else
+        print_inputs(plan.inputs);
     print_approvals(plan.approvals);
     say("nothing was run");
     return print_end();

@@ -1,5 +1,6 @@
 /* The authorization table, see authorize.h. */
 #include "broker/authorize.h"
+#include "broker/leaving.h"
 #include "broker/policy-network.h"
 
 #include "common/escape.h"
@@ -147,13 +148,14 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
 
 /* ---- For polkit ---- */
 
-#define DETAILS_MAX 16
+#define DETAILS_MAX 20
 #define DETAIL_MAX 200
 
 struct details {
     struct polkit_detail list[DETAILS_MAX];
     char values[DETAILS_MAX][DETAIL_MAX + 1];
     char hosts[POLICY_HOSTS_TEXT];
+    char leaving[LEAVING_TEXT];
     size_t n;
 };
 
@@ -169,17 +171,22 @@ details_add(struct details *details, const char *key, const char *format, ...)
     details->list[details->n++] = (struct polkit_detail){ key, value };
 }
 
-/* A name for a dialog: one line, printable, short, and nothing that a toolkit could take for markup
- * or polkit for a variable, nor that would end the quotes around it. */
+char *authorize_plain_name(const char *name)
+{
+    char *text = escape_text(name, strlen(name), 80);
+
+    for (char *p = text; p && *p; p++)
+        if (strchr("<>&$\"", *p))
+            *p = '_';
+    return text;
+}
+
 static int add_name(struct details *details, const char *key, const char *name)
 {
-    _cleanup_free_ char *text = escape_text(name, strlen(name), 80);
+    _cleanup_free_ char *text = authorize_plain_name(name);
 
     if (!text)
         return -ENOMEM;
-    for (char *p = text; *p; p++)
-        if (strchr("<>&$\"", *p))
-            *p = '_';
     details_add(details, key, "%s", text);
     return 0;
 }
@@ -231,6 +238,8 @@ int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *ac
     details_add(&details, "timeout", "%g", (double)limits->timeout_usec / 1e6);
     details_add(&details, "timeout_text", "%s", format_usec(limits->timeout_usec, text));
     details_add(&details, "engine", "%s", plan->engine);
+    details.list[details.n++] =
+        (struct polkit_detail){ "leaving", leaving_text(request, plan, details.leaving) };
     if (plan->image)
         details_add(&details, "image", "%s", plan->image);
     if (plan->language)

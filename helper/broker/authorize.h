@@ -25,6 +25,11 @@ const char *authorize_combined_action(bool admin);
 /* Whether approving it is an administrator's by default. */
 bool authorize_needs_admin(enum approval approval);
 
+/* A caller's name for a dialog: one line, printable, short, and nothing that a toolkit could take
+ * for markup or polkit for a variable, nor that would end the quotes around it. A new string, or
+ * NULL out of memory. */
+char *authorize_plain_name(const char *name);
+
 /* What a run asks for that needs @approvals, for people: "network access and memory of 1 GiB
  * (default: 512 MiB)". */
 void authorize_describe(unsigned approvals, const struct plan *plan, const struct limits *defaults,
