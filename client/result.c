@@ -161,6 +161,7 @@ static int usage_parse(json_object *object, struct usage *ret)
         NUMBER("cpuUSec", struct usage, cpu_usec),
         NUMBER("memoryPeakBytes", struct usage, memory_peak_bytes),
         NUMBER("waitUSec", struct usage, wait_usec),
+        NUMBER("cloudUSec", struct usage, cloud_usec),
     };
     return DISPATCH(object, fields, ret);
 }
@@ -202,13 +203,14 @@ int result_parse(json_object *object, struct result *ret)
         ARRAY("files", struct raw_result, result.files),
         ARRAY("skippedFiles", struct raw_result, result.skipped_files),
     };
-    struct raw_result raw = { .result = { .exit_code = -1,
-                                          .oom_kills = UNKNOWN,
-                                          .leftovers = UNKNOWN,
-                                          .started_usec = UNKNOWN,
-                                          .ended_usec = UNKNOWN,
-                                          .expires_usec = UNKNOWN,
-                                          .usage = { UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN } } };
+    struct raw_result raw = { .result = {
+                                  .exit_code = -1,
+                                  .oom_kills = UNKNOWN,
+                                  .leftovers = UNKNOWN,
+                                  .started_usec = UNKNOWN,
+                                  .ended_usec = UNKNOWN,
+                                  .expires_usec = UNKNOWN,
+                                  .usage = { UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN } } };
 
     int r = DISPATCH(object, fields, &raw);
     if (r == 0)

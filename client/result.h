@@ -70,7 +70,7 @@ int network_use_parse(json_object *object, struct network_use *ret);
 /* Numbers that the helper did not tell are UNKNOWN, absent strings and objects NULL. */
 #define UNKNOWN UINT64_MAX
 struct usage {
-    uint64_t wall_usec, cpu_usec, memory_peak_bytes, wait_usec;
+    uint64_t wall_usec, cpu_usec, memory_peak_bytes, wait_usec, cloud_usec;
 };
 
 struct result {

@@ -49,6 +49,8 @@ static void print_usage(const struct usage *usage)
         printf("%-13s %s\n", "took", format_usec(usage->wall_usec, text));
     if (usage->cpu_usec != UNKNOWN)
         printf("%-13s %s\n", "CPU time", format_usec(usage->cpu_usec, text));
+    if (usage->cloud_usec != UNKNOWN)
+        printf("%-13s %s\n", "in the cloud", format_usec(usage->cloud_usec, text));
     if (usage->memory_peak_bytes != UNKNOWN)
         printf("%-13s %s\n", "memory peak", format_bytes(usage->memory_peak_bytes, text));
 }

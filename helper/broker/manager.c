@@ -139,11 +139,12 @@ static void sweep_staging(struct manager *manager)
 
 static int open_directories(struct manager *manager)
 {
-    _cleanup_free_ char *staging = NULL, *index = NULL;
+    _cleanup_free_ char *staging = NULL, *index = NULL, *budget = NULL;
     int r;
 
     if (asprintf(&staging, "%s/staging", manager->state_directory) < 0 ||
-        asprintf(&index, "%s/index", manager->state_directory) < 0)
+        asprintf(&index, "%s/index", manager->state_directory) < 0 ||
+        asprintf(&budget, "%s/cloud-time.json", manager->state_directory) < 0)
         return -ENOMEM;
     if (mkdir(staging, 0700) < 0 && errno != EEXIST)
         return -errno;
@@ -151,7 +152,9 @@ static int open_directories(struct manager *manager)
     if (manager->staging < 0)
         return -errno;
     r = index_open(index, &manager->index);
-    return r < 0 ? r : 0;
+    return r < 0 ? r
+                 : cloud_budget_open(budget, manager->config.cloud_seconds * USEC_PER_SEC,
+                                     &manager->budget);
 }
 
 static int load_config(struct manager *manager)
@@ -241,6 +244,7 @@ void manager_release(struct manager *manager)
     manager->quota = audit_quota_free(manager->quota);
     manager->audit = audit_close(manager->audit);
     manager->index = index_close(manager->index);
+    manager->budget = cloud_budget_free(manager->budget);
     manager->staging = close_fd(manager->staging);
     config_release(&manager->config);
     manager->event = sd_event_unref(manager->event);

@@ -5,6 +5,7 @@
 #include <systemd/sd-event.h>
 
 #include "broker/audit-quota.h"
+#include "broker/cloud-budget.h"
 #include "broker/config.h"
 #include "broker/index.h"
 #include "broker/polkit.h"
@@ -22,6 +23,7 @@ struct manager {
     struct audit *audit;
     struct audit_quota *quota;
     struct run_index *index;
+    struct cloud_budget *budget;
     struct store *store;
     struct polkit *polkit;
     struct approving *dialogs; /* those whose dialog is open; one per user at most */

@@ -10,6 +10,7 @@
 #include "broker/policy-reply.h"
 #include "broker/pull.h"
 #include "broker/result.h"
+#include "broker/run-cloud.h"
 #include "broker/run.h"
 
 #include <stdio.h>
@@ -114,6 +115,8 @@ static int method_run(struct varlink_call *call, struct manager *manager)
         r = admit_engine(&plan, &refusal);
         if (r >= 0)
             r = admit_network(&plan, &refusal);
+        if (r >= 0)
+            r = run_cloud_admit(manager, varlink_call_peer(call)->uid, &plan, &refusal);
         if (r >= 0)
             r = request_digest(&request, &plan);
         if (r < 0)

@@ -137,6 +137,8 @@ static void add_usage(struct audit_record *record, const struct run *run)
         audit_add_u64(record, "WALL_USEC", run->end_usec - run->go_usec);
     if (facts_cpu_usec(facts) != UINT64_MAX)
         audit_add_u64(record, "CPU_USEC", facts_cpu_usec(facts));
+    if (run_cloud_usec(run) != UINT64_MAX)
+        audit_add_u64(record, "CLOUD_USEC", run_cloud_usec(run));
     if (facts->have_ended && facts->ended.memory_peak_bytes != UINT64_MAX)
         audit_add_u64(record, "MEMORY_PEAK", facts->ended.memory_peak_bytes);
     if (run->streams[0])

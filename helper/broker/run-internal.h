@@ -61,6 +61,11 @@ struct run {
     uint64_t created_realtime, started_realtime, ended_realtime;
     char sandbox_id[ENGINE_TEXT_MAX + 1], image[ENGINE_TEXT_MAX + 1],
         image_digest[ENGINE_TEXT_MAX + 1];
+    struct {
+        bool is_taken;               /* of the budget: the whole time limit */
+        uint64_t day;                /* that it was taken of */
+        uint64_t from_usec, to_usec; /* that there was a sandbox; CLOCK_MONOTONIC; 0: not yet */
+    } cloud;
     struct facts facts;
     struct outcome outcome;
     json_object *collected; /* the store's word on the outputs */
@@ -119,6 +124,12 @@ void run_prepare(struct run *run);                  /* from WAITING to GOING */
 void run_end(struct run *run, uint64_t grace_usec); /* from PREPARING, FILLING or GOING to ENDING */
 void run_stream_changed(void *userdata);
 void run_go_if_filled(struct run *run);
+
+/* run-cloud.c; of a run elsewhere these do nothing. */
+bool run_cloud_take(struct run *run);           /* false if the run was refused, and freed */
+void run_cloud_over(struct run *run);           /* its sandbox is gone */
+uint64_t run_cloud_usec(const struct run *run); /* UINT64_MAX: there was none */
+void run_cloud_settle(struct run *run);
 
 /* run-network.c; what it refuses is freed. */
 bool run_network_connect(struct run *run); /* false if the run was refused */

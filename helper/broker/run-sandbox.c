@@ -63,6 +63,7 @@ static void sandbox_over(struct run *run)
     /* Should anything still run, it ends with these sockets. */
     if (run->sandbox)
         sandbox_close(run->sandbox);
+    run_cloud_over(run);
     if (run->facts.have_ended || run->go_usec != 0)
         (void)run_audit_cleanup(run, run->facts.have_ended && run->facts.ended.cleaned);
     if (run->go_usec == 0) {
@@ -489,7 +490,7 @@ void run_prepare(struct run *run)
                    "The journal took no record of the start, so nothing was run.");
         return;
     }
-    if (!run_network_connect(run))
+    if (!run_network_connect(run) || !run_cloud_take(run))
         return;
     r = sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
     if (r < 0)

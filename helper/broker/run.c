@@ -48,6 +48,7 @@ static void run_free(struct run *run)
 {
     unlink_run(run);
     run_arm(run, 0, NULL);
+    run_cloud_settle(run);
     approving_free(run->approving);
     sandbox_free(run->sandbox);
     egress_free(run->egress);
