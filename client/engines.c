@@ -36,7 +36,6 @@ static int add_engine(struct table *table, const char *name, const char *standar
                       const struct engine *engine)
 {
     _cleanup_free_ char *shown = displayed(name);
-    _cleanup_free_ char *reason = displayed(engine->reason ? engine->reason : "");
     char usable[64] = "usable";
 
     if (engine->running != UINT64_MAX)
@@ -46,7 +45,23 @@ static int add_engine(struct table *table, const char *name, const char *standar
                                               engine->images  ? "images"
                                               : engine->cloud ? "in the cloud"
                                                               : "this machine's programs",
-                                              engine->usable ? usable : reason });
+                                              engine->usable ? usable : "not usable" });
+}
+
+/* Whole, since they tell what to do. */
+static void print_reason(const char *name, const struct engine *engine)
+{
+    if (engine->usable || !engine->reason)
+        return;
+    _cleanup_free_ char *shown = displayed(name), *reason = displayed(engine->reason);
+    _cleanup_free_ char *text = NULL;
+
+    if (asprintf(&text, "%s: %s", shown, reason) < 0) {
+        text = NULL;
+        return;
+    }
+    putchar('\n');
+    text_print_wrapped(stdout, text, terminal_width());
 }
 
 static int print_engines(json_object *details, const char *standard)
@@ -66,6 +81,11 @@ static int print_engines(json_object *details, const char *standard)
     if (r < 0)
         return say_failure_errno(r, "cannot show the engines");
     table_print(stdout, &table, terminal_width());
+    json_object_object_foreach(details, unusable, described)
+    {
+        if (engine_parse(described, &engine) >= 0)
+            print_reason(unusable, &engine);
+    }
     return print_end();
 }
 

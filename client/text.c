@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "common/cleanup.h"
+
 #define WIDTH_DEFAULT 80
 
 /* What the program shows is UTF-8 whatever the locale, so widths are those of UTF-8. */
@@ -76,6 +78,27 @@ char *text_cut(const char *text, size_t width)
         return strdup(text);
     size = fitting(text, width - 1, &own);
     return asprintf(&cut, "%.*s…", (int)size, text) < 0 ? NULL : cut;
+}
+
+void text_print_wrapped(FILE *to, const char *text, size_t width)
+{
+    size_t used = 0;
+
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        _cleanup_free_ char *word = strndup(text, length);
+        size_t columns = word ? text_width(word) : length;
+
+        if (used > 0 && used + 1 + columns > width) {
+            fputc('\n', to);
+            used = 0;
+        }
+        fprintf(to, "%s%.*s", used > 0 ? " " : "", (int)length, text);
+        used += columns + (used > 0);
+        text += length;
+        text += strspn(text, " ");
+    }
+    fputc('\n', to);
 }
 
 size_t terminal_width(void)

@@ -16,6 +16,10 @@ void text_print_padded(FILE *to, const char *text, size_t width);
  * or NULL out of memory. */
 char *text_cut(const char *text, size_t width);
 
+/* Prints @text, which was made safe to show, in lines of at most @width columns, broken at spaces
+ * where there are any. */
+void text_print_wrapped(FILE *to, const char *text, size_t width);
+
 /* Columns of the terminal on standard output; 80 if it is none or narrower. */
 size_t terminal_width(void);
 
