@@ -1,0 +1,380 @@
+"""Runs in the cloud by `sbxctl run --engine e2b`: the way of a whole run, its records, and its ends."""
+
+import contextlib
+import json
+
+import pytest
+from approvals import HELPER, NO, YES, Script, refused, remove_rules, set_rules
+from e2b_engine import KEY, UNIT, configure, stop
+
+ALLOWED = {"run_cloud": YES, "run_network": YES, "run_resources": YES}
+HOLDING = "import time; print('begun', flush=True); time.sleep(1000)"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cloud_is_allowed(machine):
+    set_rules(machine, **ALLOWED)
+    yield
+    remove_rules(machine)
+
+
+@pytest.fixture(autouse=True)
+def helper_may_start_often(machine):
+    """Tests that configure it are quicker than systemd takes for sound."""
+    machine.run(["systemctl", "reset-failed", "sbxctl-helper.service"])
+
+
+@contextlib.contextmanager
+def rules(machine, **results):
+    """Others than those."""
+    set_rules(machine, **results)
+    try:
+        yield
+    finally:
+        set_rules(machine, **ALLOWED)
+
+
+def run(machine, *options, code=None, **more):
+    code = ["-c", code] if code else []
+    return machine.run_json(["--engine", "e2b", *options, *code], **more)
+
+
+def hold(machine, *options):
+    """A run whose program has begun, and goes on until somebody ends it."""
+    running = machine.popen(["sbxctl", "run", "--engine", "e2b", "--quiet", *options, "-c", HOLDING], "alice")
+    assert running.popen.stdout.readline() == b"begun\n", running.finish()
+    return running
+
+
+def newest(machine):
+    """The result of the newest run of alice's that is over."""
+    listed = json.loads(machine.sbxctl(["ps", "--all", "--json"]).stdout)
+    return json.loads(machine.sbxctl(["show", "--json", listed["runs"][0]["id"]]).stdout)
+
+
+def wait_for_the_end(machine):
+    ended = ("succeeded", "failed", "timed_out", "out_of_memory", "killed", "cancelled", "lost")
+    return machine.wait_for(lambda: (result := newest(machine))["status"] in ended and result, 20, "the run's end")
+
+
+def records(machine, run_id):
+    """By the last word of their message: a dictionary of the journal's entries about the run."""
+    entries = machine.journal(f"SBXCTL_RUN_ID={run_id}", HELPER)
+    return {"end" if "SBXCTL_WALL_USEC" in entry else "cleanup": entry
+            for entry in entries if "SBXCTL_RESULT" in entry and "SBXCTL_FILES" not in entry}
+
+
+# ---- a normal task
+
+
+def test_task_is_joined_up_in_the_audit_by_its_sandbox(machine, cloud):
+    directory = machine.directory()
+    machine.write(f"{directory}/sales.csv", b"a,b\n1,2\n", "alice")
+    machine.write(f"{directory}/report.py", b"open('sum.txt', 'w').write(open('sales.csv').read()[-2:]); print('done')", "alice")
+    result = run(machine, "--file", f"{directory}/sales.csv", f"{directory}/report.py")
+    assert (result["status"], result["stdout"]["text"], result["exitCode"]) == ("succeeded", "done\n", 0)
+    (made,) = cloud.call("GET", "/sandboxes")
+    assert made["request"]["metadata"]["sbxctl-run"] == result["id"]
+    assert made["request"]["allow_internet_access"] is False
+    ours = records(machine, result["id"])
+    for entry in ours.values():
+        assert entry["SBXCTL_SANDBOX_ID"] == made["id"] == result["sandboxId"]
+    assert ours["cleanup"]["SBXCTL_RESULT"] == "removed"
+    assert ours["end"]["SBXCTL_REQUEST_SHA256"] == result["requestSha256"]
+    assert int(ours["end"]["SBXCTL_CLOUD_USEC"]) == result["usage"]["cloudUSec"] > result["usage"]["wallUSec"] > 0
+    (file,) = result["files"]
+    assert file["name"] == "sum.txt" and machine.read(file["path"], "alice") == b"2\n"
+    assert "in the cloud" in machine.sbxctl(["show", result["id"]]).text
+    cloud.wait_until_empty()
+
+
+def test_syntax_error_is_told_plainly(machine, cloud):
+    result = run(machine, code="print(")
+    assert (result["status"], result["exitCode"]) == ("failed", 1)
+    assert "SyntaxError" in result["stderr"]["text"]
+    for secret in (KEY, "envd", "https:", "localhost:", "Bearer", "X-Access-Token"):
+        assert secret not in json.dumps(result)
+
+
+def test_life_is_the_time_limit_and_a_minute(machine, cloud):
+    run(machine, "--timeout", "20", code="1")
+    (made,) = cloud.call("GET", "/sandboxes")
+    assert made["request"]["timeout"] == 80
+
+
+def test_template_is_the_administrators_to_list(machine, cloud):
+    with rules(machine, run_cloud=YES, run_image=NO):
+        assert run(machine, "--template", "code-interpreter-v1", code="1")["error"].endswith("Denied")
+        with machine.configured("[Images]\nTemplates=code-interpreter-v1\n"):
+            result = run(machine, "--template", "code-interpreter-v1", code="print(4)")
+            assert (result["stdout"]["text"], result["image"]) == ("4\n", "code-interpreter-v1")
+    assert [made["request"]["templateID"] for made in cloud.call("GET", "/sandboxes")] == ["code-interpreter-v1"]
+    error = run(machine, "--image", "python:3.12-slim", code="1")
+    assert error["error"].endswith("Rejected") and "--template" in error["hint"]
+    error = machine.run_json(["--template", "base", "--engine", "systemd", "-c", "1"])
+    assert error["error"].endswith("Rejected") and "--engine e2b" in error["hint"]
+
+
+# ---- ends
+
+
+def test_time_out_ends_program_and_sandbox(machine, cloud):
+    result = run(machine, "--timeout", "2", code="open('kept', 'w').write('x'); " + HOLDING)
+    assert result["status"] == "timed_out" and "time limit of 2 s" in result["reason"]
+    assert not cloud.live()
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
+    assert [file["name"] for file in result["files"]] == ["kept"]
+
+
+def test_cancel_ends_program_and_sandbox(machine, cloud):
+    running = hold(machine)
+    machine.wait_for(cloud.live, 5, "the sandbox")
+    running.signal("INT")
+    running.finish()
+    result = wait_for_the_end(machine)
+    assert result["status"] == "cancelled"
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
+    assert not cloud.live()
+
+
+def test_clock_stops_while_files_come_home(machine, cloud):
+    # The program's own start is the first; what fetches its files comes after it.
+    cloud.fault("process.start", "delay", seconds=4, skip=1, times=1)
+    result = run(machine, "--timeout", "3", code="open('late', 'w').write('x')")
+    assert result["status"] == "succeeded", result
+    assert result["usage"]["wallUSec"] < 3_000_000
+    assert [file["name"] for file in result["files"]] == ["late"]
+
+
+def test_run_that_the_cloud_lost_is_told_with_the_clouds_reason(machine, cloud):
+    cloud.fault("process.start", "vanish", after=2)
+    result = run(machine, code=HOLDING)
+    assert result["status"] == "lost"
+    assert "E2B does not know the sandbox any more" in result["reason"]
+    ours = records(machine, result["id"])
+    assert ours["end"]["SBXCTL_RESULT"] == "lost" and ours["cleanup"]["SBXCTL_RESULT"] == "removed"
+
+
+def test_program_that_was_not_started_is_told_as_such(machine, cloud):
+    cloud.fault("process.start", "answer", status=503, times=1)
+    result = run(machine, code="print(4)")
+    assert (result["status"], result["exitCode"]) == ("failed", 126)
+    assert result["reason"].startswith("The program was not started: ")
+    assert KEY not in json.dumps(result) and not cloud.live()
+
+
+def test_death_of_the_helper_leaves_nothing(machine, cloud):
+    running = hold(machine)
+    machine.run(["kill", "-9", str(machine.main_pid())], check=True)
+    cloud.wait_until_empty()
+    running.finish()
+    assert wait_for_the_end(machine)["status"] == "lost"
+
+
+def test_death_of_the_engine_leaves_nothing(machine, cloud):
+    running = hold(machine)
+    machine.run(["systemctl", "kill", "--signal=KILL", UNIT], check=True)
+    running.finish()
+    result = wait_for_the_end(machine)
+    assert result["status"] == "lost" and "did not tell how" in result["reason"]
+    cloud.wait_until_empty(60)
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "not confirmed"
+
+
+def test_hung_up_client_leaves_nothing(machine, cloud):
+    running = hold(machine)
+    running.signal("KILL")
+    cloud.wait_until_empty()
+
+
+# ---- network
+
+
+PROBE = """
+import socket
+try:
+    socket.create_connection(("1.1.1.1", 53), timeout=3)
+    print("reached")
+except OSError as error:
+    print("refused")
+"""
+
+
+def test_network_is_refused_unless_granted(machine, cloud):
+    assert run(machine, code=PROBE)["stdout"]["text"] == "refused\n"
+
+
+def network_of(cloud):
+    (made,) = cloud.call("GET", "/sandboxes")
+    return made["request"]["allow_internet_access"], made["request"].get("network")
+
+
+def only(*names):
+    return True, {"allowOut": list(names), "denyOut": ["0.0.0.0/0"]}
+
+
+def test_granted_hosts_are_the_clouds_to_keep(machine, cloud):
+    result = run(machine, "--network=pypi.org,*.example.org", code="1")
+    assert result["status"] == "succeeded"
+    assert network_of(cloud) == only("pypi.org", "*.example.org")
+
+
+@pytest.mark.parametrize("options, expected", [
+    ((), (True, None)), (("AllowedNames=pypi.org",), only("pypi.org"))
+], ids=["any", "listed"])
+def test_network_without_names_is_what_the_administrator_allows(machine, cloud, options, expected):
+    with machine.configured("[Network]\n" + "\n".join(options) + "\n"):
+        run(machine, "--network", code="1")
+    assert network_of(cloud) == expected
+
+
+@pytest.mark.parametrize("option", ["--network", "--network=*.example.org"])
+def test_what_the_cloud_cannot_deny_is_not_granted(machine, cloud, option):
+    with machine.configured("[Network]\nDeniedNames=bad.example.org\n"):
+        error = run(machine, option, code="1")
+    assert error["error"].endswith("Rejected") and "name the hosts" in error["reason"]
+    assert cloud.operations() == []
+
+
+# ---- bounds
+
+
+def test_big_output_is_passed_on_and_kept_in_part(machine, cloud):
+    code = "import sys; [sys.stdout.write('x' * 65536) for _ in range(320)]"
+    result = run(machine, code=code)
+    assert result["status"] == "succeeded"
+    assert (result["stdout"]["bytes"], result["stdout"]["keptBytes"], result["stdout"]["truncated"]) == (20 << 20, 8 << 20, True)
+    passed = machine.sbxctl(["run", "--engine", "e2b", "--quiet", "-c", code])
+    assert len(passed.stdout) == 20 << 20
+
+
+def test_concurrency_limit_is_told_and_starts_nothing(machine, cloud):
+    configure(machine, MaxSandboxes=1)
+    try:
+        running = hold(machine)
+        error = run(machine, code="1")
+        assert error["error"].endswith("EngineUnavailable") and "allows no more" in error["reason"]
+        assert cloud.operations().count("create") == 1
+        running.signal("INT")
+        running.finish()
+    finally:
+        configure(machine)
+
+
+# ---- approval
+
+
+def test_refused_approval_starts_nothing(machine, cloud):
+    script = Script(machine)
+    with rules(machine, run_cloud=NO):
+        result = machine.run(script.run("--engine", "e2b"), "alice")
+    assert result.status == 126
+    refused(script, "denied", "run-cloud")
+    assert cloud.operations() == []
+
+
+def test_rule_and_dialog_see_each_file_that_leaves(machine, cloud):
+    directory = machine.directory()
+    machine.write(f"{directory}/in.csv", b"x" * 2048, "alice")
+    machine.write(f"{directory}/job.py", b"1", "alice")
+    wanted = "job.py (1 B), in.csv (2 KiB)"
+    with rules(machine, run_cloud=f'action.lookup("leaving") == "{wanted}" ? {YES} : {NO}'):
+        assert run(machine, "--file", f"{directory}/in.csv", f"{directory}/job.py")["status"] == "succeeded"
+    with rules(machine, run=f'action.lookup("leaving") == "nothing" ? {YES} : {NO}'):
+        assert machine.run_json(["--engine", "systemd", "-c", "1"])["status"] == "succeeded"
+
+
+def test_many_files_are_a_number_a_sum_and_the_first(machine, cloud):
+    directory = machine.directory()
+    machine.run(["sh", "-c", 'cd "$0" && for i in $(seq 100 160); do echo "$i" >input-$i.csv; done', directory], "alice", check=True)
+    begin = 'String(action.lookup("leaving")).indexOf("62 files, 245 B: script (1 B), ") == 0'
+    with rules(machine, run_cloud=f'{begin} ? {YES} : {NO}'):
+        assert run(machine, "--file", directory, code="1")["status"] == "succeeded"
+    shown = machine.sbxctl(["run", "--engine", "e2b", "--dry-run", "--file", directory, "-c", "1"]).text
+    assert "leave here" in shown and all(f"/input-{i}.csv, 4 B" in shown for i in range(100, 161))
+
+
+# ---- cost
+
+
+def test_budget_is_refused_with_what_is_left_and_a_restart_forgets_nothing(machine, cloud):
+    machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
+    with machine.configured("[Limits]\nCloudSeconds=100\n"):
+        running = hold(machine)
+        error = run(machine, code="1")
+        assert error["error"].endswith("Rejected")
+        assert "40 s are left of your 1 min 40 s a day" in error["reason"], error
+        assert "--timeout 40s" in error["hint"] and "00:00 UTC" in error["hint"]
+        # What a helper that is killed cannot give back stays taken.
+        machine.run(["kill", "-9", str(machine.main_pid())], check=True)
+        running.finish()
+        assert "40 s are left" in run(machine, code="1")["reason"]
+        assert run(machine, "--timeout", "40", code="1")["status"] == "succeeded"
+        # What was not needed is there again.
+        assert run(machine, "--timeout", "30", code="1")["status"] == "succeeded"
+    machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
+
+
+def test_budget_is_each_users_own(machine, cloud):
+    machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
+    with machine.configured("[Limits]\nCloudSeconds=60\n"):
+        running = hold(machine)
+        assert run(machine, code="1")["error"].endswith("Rejected")
+        assert run(machine, code="1", user="bob")["status"] == "succeeded"
+        running.signal("INT")
+        running.finish()
+
+
+# ---- what is told about the engine
+
+
+def state(machine):
+    """The engine's line of the table, and what is said below it."""
+    shown = machine.sbxctl(["engines"]).text
+    assert max(map(len, shown.splitlines())) <= 80, shown
+    return " ".join(shown[shown.index("e2b "):].split())
+
+
+def test_engines_tells_what_runs_there_and_what_to_do_if_nothing_can(machine, cloud):
+    running = hold(machine)
+    assert "usable, 1 of 8 running" in state(machine)
+    running.signal("INT")
+    running.finish()
+    cloud.settings(api_key="e2b_another")
+    assert "does not accept this machine's key" in state(machine)
+    cloud.settings(api_key=KEY)
+    configure(machine, ApiUrl="https://localhost:1")
+    try:
+        assert "cannot be reached" in state(machine)
+    finally:
+        configure(machine)
+    machine.run(["mv", "/etc/credstore/e2b-api-key", "/etc/credstore/aside"], check=True)
+    stop(machine)
+    try:
+        assert "has no key" in state(machine) and "/etc/credstore/e2b-api-key" in state(machine)
+    finally:
+        machine.run(["mv", "/etc/credstore/aside", "/etc/credstore/e2b-api-key"], check=True)
+        stop(machine)
+    machine.run(["systemctl", "stop", "sbxctl-engine-e2b.socket", UNIT], check=True)
+    try:
+        assert "systemctl enable --now sbxctl-engine-e2b.socket" in state(machine)
+    finally:
+        machine.run(["systemctl", "start", "sbxctl-engine-e2b.socket"], check=True)
+
+
+def test_key_is_in_nothing_that_a_run_leaves(machine, cloud):
+    """Not in command lines, environments, records, files of runs, replies, or what a crash would write."""
+    running = hold(machine)
+    places = machine.run(["sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'"]).text
+    assert KEY not in places
+    machine.run(["systemctl", "kill", "--signal=SEGV", UNIT], check=True)
+    running.finish()
+    result = wait_for_the_end(machine)
+    assert KEY not in json.dumps(result) + machine.sbxctl(["engines", "--json"]).text
+    assert KEY not in str(machine.journal(HELPER)) + str(machine.journal("_SYSTEMD_UNIT=" + UNIT))
+    places = ["/run/sbxctl", "/var/lib/sbxctl", "/var/lib/systemd", "/tmp", "/var/tmp", "/home", "/var/crash"]
+    assert machine.run(["grep", "-rlF", KEY, *places]).text == ""
+    cores = machine.run(["sh", "-c", "find / -xdev -name 'core*' -type f -size +64k -newer /etc/credstore/e2b-api-key "
+                                     "-not -path '/usr/*' -not -path '/proc/*' 2>/dev/null"]).text
+    assert cores == ""
+    cloud.wait_until_empty(60)
