@@ -38,6 +38,8 @@ static int dispatch(const struct verb *verb, int argc, char **argv)
         return verb_get(verb, argc, argv);
     case VERB_RM:
         return verb_rm(verb, argc, argv);
+    case VERB_AUDIT:
+        return verb_audit(verb, argc, argv);
     case VERB_ENGINES:
         return verb_engines(verb, argc, argv);
     case VERB_PULL:

@@ -40,8 +40,8 @@ int verb_next_option(const struct verb *verb, int argc, char **argv, const char 
 
 /* The options of all verbs but run. */
 struct verb_arguments {
-    bool json, all, no_ask_password;
-    const char *output, *engine; /* NULL if not given */
+    bool json, all, no_ask_password, usage;
+    const char *output, *engine, *since; /* NULL if not given */
     char **arguments;            /* what follows the options; borrowed from argv */
     size_t n_arguments;
 };
@@ -64,6 +64,7 @@ int verb_ps(const struct verb *verb, int argc, char **argv);
 int verb_show(const struct verb *verb, int argc, char **argv);
 int verb_get(const struct verb *verb, int argc, char **argv);
 int verb_rm(const struct verb *verb, int argc, char **argv);
+int verb_audit(const struct verb *verb, int argc, char **argv);
 int verb_engines(const struct verb *verb, int argc, char **argv);
 int verb_pull(const struct verb *verb, int argc, char **argv);
 int verb_policy(const struct verb *verb, int argc, char **argv);

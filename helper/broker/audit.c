@@ -2,7 +2,7 @@
  * "FIELD=value" lines (https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). Its other form, for values
  * with line ends, is never needed: there are none in an escaped value. */
 #include "broker/audit.h"
-#include "broker/audit-ids.h"
+#include "common/audit-ids.h"
 #include "common/cleanup.h"
 #include "common/escape.h"
 

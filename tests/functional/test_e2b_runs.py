@@ -325,6 +325,44 @@ def test_budget_is_each_users_own(machine, cloud):
         running.finish()
 
 
+FORGED = """
+import socket
+record = "\\n".join(["MESSAGE=x", "MESSAGE_ID=1834b2776f894c5bbc2a0cf09d629307", "SBXCTL_UID=1000", "SBXCTL_USER=alice",
+                    "SBXCTL_WALL_USEC=1", "SBXCTL_CLOUD_USEC=9999000000", "UNIT=sbxctl-helper.service", ""])
+sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+sock.connect("/run/systemd/journal/socket")
+sock.send(record.encode())
+"""
+
+
+def usage(machine, *options, user="alice"):
+    machine.run(["journalctl", "--sync"], check=True)
+    told = json.loads(machine.run(["sbxctl", "audit", "--usage", "--json", *options], check=True).stdout)
+    return next((entry for entry in told["users"] if entry["user"] == user), {"runs": 0, "cloudUSec": 0, "cpuUSec": 0})
+
+
+def test_usage_sums_what_the_helper_recorded_and_nothing_that_was_forged(machine, cloud):
+    before = usage(machine)
+    results = [run(machine, code="1"), run(machine, code="sum(range(10**6))")]
+    machine.run(machine.python(FORGED), "alice", check=True)
+    after = usage(machine)
+    assert after["runs"] - before["runs"] == 2
+    for key in ("cloudUSec", "cpuUSec", "wallUSec"):
+        assert after[key] - before[key] == sum(result["usage"].get(key, 0) for result in results), key
+    assert usage(machine, "--since", "0s")["runs"] == 0
+    assert usage(machine, "--since", "2000-01-01") == after
+    table = machine.run(["sbxctl", "audit", "--usage", "--since", "1h"], check=True).text
+    assert table.splitlines()[0].split() == ["USER", "UID", "RUNS", "IN", "THE", "CLOUD", "CPU", "TIME"]
+    assert any(line.startswith("alice") for line in table.splitlines())
+
+
+def test_usage_says_why_it_may_show_nothing(machine):
+    told = machine.sbxctl(["audit", "--usage"], user="bob")
+    assert told.status == 0 and "systemd-journal" in told.errors
+    assert machine.sbxctl(["audit"]).status == 64
+    assert machine.sbxctl(["audit", "--usage", "--since", "yesteryear"]).status == 64
+
+
 # ---- what is told about the engine
 
 
