@@ -36,6 +36,7 @@ mount --bind passwd /etc/passwd
 mount --bind group /etc/group
 mount -t proc proc /proc
 mount --bind tmp /tmp
+mount -t tmpfs -o mode=1777 shm /dev/shm
 [ ! -d /workspace ] || mount --bind workspace /workspace
 mount -o remount,bind,ro /
 cd /

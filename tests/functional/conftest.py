@@ -16,6 +16,7 @@ import uuid
 
 import docker_engine
 import e2b_engine
+import engines
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
@@ -251,6 +252,13 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes minutes; runs with `tests/run --all` only")
 
 
+def pytest_collection_modifyitems(config, items):
+    not_over = engines.NOT_OVER.get(config.getoption("--engine"), ())
+    left_out = [item for item in items if item.name in not_over]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item.name not in not_over]
+
+
 @pytest.fixture(scope="session")
 def machine(request):
     engine = request.config.getoption("--engine")
@@ -265,7 +273,11 @@ def machine(request):
     machine.install_modules()
     if engine == "docker":
         docker_engine.use_machine_as_image(machine)
-    return machine
+    if engine == "e2b":
+        with e2b_engine.for_all_runs(machine):
+            yield machine
+    else:
+        yield machine
 
 
 @pytest.fixture(scope="module")
