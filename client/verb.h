@@ -42,7 +42,7 @@ int verb_next_option(const struct verb *verb, int argc, char **argv, const char 
 struct verb_arguments {
     bool json, all, no_ask_password, usage;
     const char *output, *engine, *since; /* NULL if not given */
-    char **arguments;            /* what follows the options; borrowed from argv */
+    char **arguments;                    /* what follows the options; borrowed from argv */
     size_t n_arguments;
 };
 
