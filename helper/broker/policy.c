@@ -3,6 +3,7 @@
 #include "broker/policy-environment.h"
 #include "broker/policy-image.h"
 #include "broker/policy-network.h"
+#include "broker/policy-packages.h"
 #include "common/escape.h"
 #include "common/quantity.h"
 #include "launch/protocol.h"
@@ -23,6 +24,9 @@ void plan_release(struct plan *plan)
     for (char **e = plan->environment; e && *e; e++)
         free(*e);
     free(plan->environment);
+    for (size_t i = 0; i < plan->n_packages; i++)
+        package_release(&plan->packages[i]);
+    free(plan->packages);
     *plan = (struct plan){ 0 };
 }
 
@@ -330,6 +334,8 @@ static int apply(const struct config *config, const struct request *request, str
         refusal->hint[0] = '\0';
         r = policy_image(config, request->image, plan, refusal);
     }
+    if (r >= 0)
+        r = policy_packages(config, request, plan, refusal);
     if (r >= 0)
         r = make_argv(request, plan);
     if (r >= 0)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "broker/config.h"
+#include "broker/package.h"
 #include "broker/request.h"
 
 /* Bits of what needs an approval, each with its polkit action (authorize.h). */
@@ -13,7 +14,8 @@ enum approval {
     APPROVAL_RESOURCES = 1 << 2,
     APPROVAL_CLOUD = 1 << 3,
     APPROVAL_IMAGE = 1 << 4,
-    APPROVAL_ALL = (1 << 5) - 1,
+    APPROVAL_PACKAGES = 1 << 5,
+    APPROVAL_ALL = (1 << 6) - 1,
 };
 
 struct plan {
@@ -23,8 +25,12 @@ struct plan {
     const char *image;               /* the same; NULL for an engine that runs none */
     struct host_list hosts;          /* borrowed from the request; none: any that are allowed */
     bool egress;                     /* the way to the network is an egress process */
-    unsigned approvals;              /* enum approval, or-ed */
-    char **argv;                     /* NULL-terminated; entries borrowed but for [script_index] */
+    struct package *packages;        /* sorted; ours */
+    size_t n_packages;
+    enum ecosystem ecosystem; /* of the packages, if there are any */
+    bool require_hashes;
+    unsigned approvals; /* enum approval, or-ed */
+    char **argv;        /* NULL-terminated; entries borrowed but for [script_index] */
     size_t n_argv, script_index;
     char **environment; /* NULL-terminated NAME=VALUE, all ours */
     size_t n_environment;
