@@ -14,7 +14,8 @@
 #define CONNECTIONS 64
 #define IDLE_USEC (30 * 1000 * 1000ULL)
 
-#define PYTHON_INDEX "https://pypi.org/simple/"
+#define PYTHON_HOST "pypi.org"
+#define PYTHON_INDEX "https://" PYTHON_HOST "/simple/"
 #define PYTHON_FILES "files.pythonhosted.org"
 #define NODE_INDEX "https://registry.npmjs.org/"
 
@@ -227,12 +228,12 @@ static int allow_addresses(const struct package_index *index, struct egress_star
     return r < 0 ? r : ip_prefix_list_add(&start->denied_addresses, "fe80::/10");
 }
 
-static int allow_names(const struct config_packages *packages, enum ecosystem ecosystem,
-                       const struct package_index *index, struct egress_start *start)
+static int allow_names(const struct config_packages *packages, const struct package_index *index,
+                       struct egress_start *start)
 {
     int r = host_list_add(&start->allowed_names, index->host);
 
-    if (r >= 0 && index->is_built_in && ecosystem == ECOSYSTEM_PYTHON)
+    if (r >= 0 && strcmp(index->host, PYTHON_HOST) == 0)
         r = host_list_add(&start->allowed_names, PYTHON_FILES);
     for (size_t i = 0; r >= 0 && i < packages->hosts.n; i++)
         r = host_list_add(&start->allowed_names, packages->hosts.items[i]);
@@ -254,7 +255,7 @@ int config_packages_start(const struct config_packages *packages, enum ecosystem
     snprintf(start.run_id, sizeof(start.run_id), "%s", run_id);
     if (packages->hosts.n > 0 && index->port != 443)
         start.ports.items[start.ports.n++] = 443;
-    int r = allow_names(packages, ecosystem, index, &start);
+    int r = allow_names(packages, index, &start);
     if (r >= 0)
         r = allow_addresses(index, &start);
     if (r < 0) {

@@ -49,7 +49,8 @@ struct install {
     char *line; /* INSTALL_LINE_MAX bytes */
     size_t n_line;
     uint64_t n_output;
-    char said[200]; /* the last line that was no event */
+    char refusal[256]; /* of a connection, by the egress process; may be empty */
+    char said[200];    /* the last line that was no event */
     json_object *resolved;
     bool is_done, has_failed, engine_failed;
     struct install_failure failure;
@@ -84,6 +85,11 @@ static const struct package_index *index_of(const struct install *install)
 /* Often the end of @install. */
 static void finish(struct install *install)
 {
+    /* Told by what keeps it from being reached; the installer cannot know. */
+    if (install->has_failed && install->refusal[0])
+        snprintf(install->failure.hint, sizeof(install->failure.hint),
+                 "%s; the administrator sets Index=, NodeIndex= and Hosts= in [Packages].",
+                 install->refusal);
     struct install_result result = {
         .failure = install->has_failed ? &install->failure : NULL,
         .engine_failed = install->engine_failed,
@@ -409,6 +415,17 @@ static void next_put(struct install *install)
 
 /* ---- the way to the index */
 
+/* An index may send its client to hosts that nobody thought of. */
+static void note_refusal(struct install *install, const struct egress_connection *connection)
+{
+    _cleanup_free_ char *name = escape_text(connection->name, strlen(connection->name), 80);
+    _cleanup_free_ char *rule = escape_text(connection->rule, strlen(connection->rule), 100);
+
+    if (connection->verdict == EGRESS_REFUSED && !install->refusal[0] && name && rule)
+        snprintf(install->refusal, sizeof(install->refusal), "%s:%u was refused by %s", name,
+                 connection->port, rule);
+}
+
 static void on_egress(const struct egress_event *event, void *userdata)
 {
     struct install *install = userdata;
@@ -419,7 +436,8 @@ static void on_egress(const struct egress_event *event, void *userdata)
         go_if_ready(install);
         break;
     case EGRESS_EVENT_CONNECTION:
-        break; /* to the index: the record of the packages tells more */
+        note_refusal(install, event->connection);
+        break;
     case EGRESS_EVENT_FINISHED:
     case EGRESS_EVENT_FAILED:
     case EGRESS_EVENT_GONE:
