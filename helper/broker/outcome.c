@@ -273,7 +273,7 @@ static bool find_module(const struct facts *facts, const char *before, char *ret
 {
     const char *end = facts->said + facts->said_size;
     const char *at = memmem(facts->said, facts->said_size, before, strlen(before));
-    char name[PACKAGE_NAME_MAX + 1];
+    char name[PACKAGE_NAME_MAX + 1] = "";
     size_t n = 0;
 
     if (!at)

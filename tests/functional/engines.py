@@ -62,5 +62,8 @@ class Docker(Systemd):
         self.machine.run(["docker", "kill", sandbox], check=True)
 
 
+ENGINES = {"systemd": Systemd, "docker": Docker}
+
+
 def engine_of(machine):
-    return {"systemd": Systemd, "docker": Docker}[machine.engine or "systemd"](machine)
+    return ENGINES[machine.engine or "systemd"](machine)
