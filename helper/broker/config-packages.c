@@ -24,7 +24,7 @@
 static bool is_visible(const char *text)
 {
     for (; *text; text++)
-        if (*text <= ' ' || *text > '~' || strchr("\"'\\`@", *text))
+        if (*text <= ' ' || *text > '~' || strchr("\"'\\`", *text))
             return false;
     return true;
 }

@@ -5,8 +5,9 @@
 #include "broker/package-installer.h"
 #include "broker/prepare.h"
 #include "common/clock.h"
+#include "common/directory.h"
 
-#include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -426,7 +427,8 @@ static int store_result(struct build *build, const struct install_result *result
 
     /* Without one, the build would have been ended. */
     const struct layer_claim *claim = find_waiting(build);
-    assert(claim);
+    if (!claim)
+        return -ECANCELED;
     layer.folder = package_installer(claim->request.ecosystem)->folder;
     build->facts = make_facts(claim, result->resolved);
     if (!build->facts)
@@ -757,6 +759,17 @@ static void on_loaded(int error, json_object *result, int fd, void *userdata)
     resume_claims(layers);
 }
 
+/* Where nobody ever had packages there is nothing to ask the store for. */
+static bool has_any(const struct manager *manager)
+{
+    _cleanup_free_ char *path = NULL;
+
+    if (asprintf(&path, "%s/layers", manager->state_directory) < 0)
+        return true;
+    _cleanup_closedir_ DIR *dir = opendir(path);
+    return !dir || directory_next(dir);
+}
+
 int layers_new(struct manager *manager, struct layers **ret)
 {
     struct layers *layers = calloc(1, sizeof(*layers));
@@ -764,7 +777,8 @@ int layers_new(struct manager *manager, struct layers **ret)
     if (!layers)
         return -ENOMEM;
     layers->manager = manager;
-    int r = store_layer_load(manager->store, on_loaded, layers, &layers->loading);
+    int r = has_any(manager) ? store_layer_load(manager->store, on_loaded, layers, &layers->loading)
+                             : 0;
     if (r < 0) {
         free(layers);
         return r;

@@ -28,9 +28,10 @@ class Systemd:
         self.machine.run(["systemctl", "kill", "--kill-whom=main", "--signal=KILL", sandbox], check=True)
 
     def processes(self):
-        """Those of sandboxes, with their command lines."""
-        listed = self.machine.run(["ps", "-eo", "uid=,pid=,args="], check=True).text
-        return [line for line in listed.splitlines() if self.is_sandbox_user(int(line.split()[0]))]
+        """Those of sandboxes, with their command lines. The service of the way out has a dynamic user, too."""
+        listed = self.machine.run(["ps", "-eo", "uid=,pid=,args="], check=True).text.splitlines()
+        rows = [line for line in listed if not line.endswith("/sbxctl-egress")]
+        return [line for line in rows if self.is_sandbox_user(int(line.split()[0]))]
 
     def nothing_left(self):
         return not self.sandboxes() and not self.processes()
