@@ -1,13 +1,15 @@
 /* Claims, builds and removals of layers, see layers.h. A claim goes through: the digest of its
- * image, its key, the store's word on whether there is such a layer, and if there is none a build,
- * which it may share. Nothing is built before the store has told what there is. */
+ * image, its key, a look whether there is such a layer, and if there is none a build, which it may
+ * share. Nothing is built before the store has told what there is. */
 #include "broker/layers.h"
 #include "broker/package-installer.h"
 #include "broker/prepare.h"
+#include "broker/store-layer.h"
 #include "common/clock.h"
 #include "common/directory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -46,7 +48,7 @@ struct removal {
 
 enum claim_state {
     CLAIM_PREPARING, /* what its image is */
-    CLAIM_ASKING,    /* whether there is such a layer */
+    CLAIM_LOOKING,   /* whether there is such a layer */
     CLAIM_STALLED,   /* until the store has told of all, or a removal is over */
     CLAIM_BUILDING,
     CLAIM_SETTLED,
@@ -61,13 +63,14 @@ struct layer_claim {
     char key[LAYER_KEY_LENGTH + 1];
     char *system; /* digest of the image, or the interpreter */
     struct prepare *prepare;
-    struct store_job *job;
+    sd_event_source *deferred;
     struct build *build;
     bool has_replaced; /* what was there, with what is to be built */
 };
 
 struct layers {
     struct manager *manager;
+    int state; /* directory fd */
     struct known *known;
     struct build *builds;
     struct removal *removals;
@@ -517,14 +520,11 @@ static void replace(struct layer_claim *claim)
         settle_error(claim, r);
 }
 
-static void on_looked(int error, json_object *facts, int fd, void *userdata)
+static void looked(struct layer_claim *claim, int error, json_object *facts)
 {
-    struct layer_claim *claim = userdata;
     struct layers *layers = claim->layers;
     uid_t uid = claim->request.uid;
 
-    close_fd(fd);
-    claim->job = store_job_free(claim->job);
     if (error == -ENOENT) {
         need_build(claim);
     } else if (error < 0 && error != -EBADMSG) {
@@ -546,6 +546,19 @@ static void on_looked(int error, json_object *facts, int fd, void *userdata)
     }
 }
 
+/* The broker looks itself: what lies there is ours, and a job of the store's would take as long as
+ * all the rest that a layer adds to a run. */
+static int on_deferred(sd_event_source *source, void *userdata)
+{
+    struct layer_claim *claim = userdata;
+    _cleanup_json_ json_object *facts = NULL;
+
+    claim->deferred = sd_event_source_disable_unref(claim->deferred);
+    int r = layer_use(claim->layers->state, claim->request.uid, claim->key, &facts);
+    looked(claim, r, facts);
+    return 0;
+}
+
 /* Asks for the layer; now, or when nothing is in the way any more. Settles nothing. Returns 0 or a
  * negative errno. */
 static int look(struct layer_claim *claim)
@@ -562,9 +575,8 @@ static int look(struct layer_claim *claim)
         claim->state = CLAIM_BUILDING;
         return 0;
     }
-    claim->state = CLAIM_ASKING;
-    return store_layer_use(layers->manager->store, claim->request.uid, claim->key, on_looked, claim,
-                           &claim->job);
+    claim->state = CLAIM_LOOKING;
+    return sd_event_add_defer(layers->manager->event, &claim->deferred, on_deferred, claim);
 }
 
 static void look_again(struct layer_claim *claim)
@@ -728,7 +740,7 @@ struct layer_claim *layer_claim_free(struct layer_claim *claim)
     struct build *build = claim->build;
     REMOVE_FROM(claim->layers->claims, claim);
     prepare_free(claim->prepare);
-    store_job_free(claim->job);
+    sd_event_source_disable_unref(claim->deferred);
     /* What the store is about to keep is kept, for the next one. */
     if (build && !find_waiting(build) && !build->job)
         build_free(build);
@@ -777,9 +789,12 @@ int layers_new(struct manager *manager, struct layers **ret)
     if (!layers)
         return -ENOMEM;
     layers->manager = manager;
-    int r = has_any(manager) ? store_layer_load(manager->store, on_loaded, layers, &layers->loading)
-                             : 0;
+    layers->state = open(manager->state_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = layers->state < 0 ? -errno : 0;
+    if (r == 0 && has_any(manager))
+        r = store_layer_load(manager->store, on_loaded, layers, &layers->loading);
     if (r < 0) {
+        close_fd(layers->state);
         free(layers);
         return r;
     }
@@ -800,6 +815,7 @@ struct layers *layers_free(struct layers *layers)
     while (layers->known)
         forget_known(layers, layers->known->uid, layers->known->key);
     store_job_free(layers->loading);
+    close_fd(layers->state);
     free(layers);
     return NULL;
 }
