@@ -281,6 +281,10 @@ def test_limits_of_a_layer(machine):
     with machine.configured("[Packages]\nLayerSize=16M\nLayerFiles=100\n"):
         assert failure(machine, "bomb")["kind"] == "too-large"
         assert failure(machine, "swarm")["kind"] == "too-large"
+    # There is room for them in the sandbox that installs, but not in a layer.
+    with machine.configured("[Packages]\nLayerFiles=3000\n"):
+        error = failure(machine, "swarm")
+        assert error["kind"] == "too-large" and error["reason"].startswith("The packages are more than is allowed here")
     assert layers(machine) == []
 
 
@@ -389,16 +393,16 @@ def test_a_directory_of_wheels_needs_no_network(machine, engine):
 
 @pytest.fixture
 def hanging(machine, engine):
-    """Starts a run whose index never answers, and waits until it was asked."""
+    """Starts a run whose index never comes to an end, and waits until it was asked."""
     running = []
 
     def start(user="alice"):
-        before = requests(machine).count("/slow/tea/")
+        before = requests(machine).count("/trickle/tea/")
         running.append(machine.popen(["sbxctl", "run", "--engine", engine, "--with", "tea", "-c", TEA], user))
-        machine.wait_for(lambda: requests(machine).count("/slow/tea/") > before, 30, "the index to be asked")
+        machine.wait_for(lambda: requests(machine).count("/trickle/tea/") > before, 30, "the index to be asked")
         return running[-1]
 
-    with machine.configured(f"[Packages]\nIndex={INDEX}/slow/\n"):
+    with machine.configured(f"[Packages]\nIndex={INDEX}/trickle/\n"):
         yield start
         for one in running:
             one.popen.kill()
@@ -444,9 +448,10 @@ def test_installation_goes_on_for_a_run_that_waits_for_it(machine, hanging, engi
     machine.wait_for(lambda: len(starting()) == 2, 10, "both to wait")
     first.signal("INT")
     assert first.finish().status == 130
-    ended = second.finish()
-    assert "did not answer in time" in ended.errors, ended
-    assert requests(machine)[-1] == "/requests"
+    assert len(ENGINES[engine](machine).sandboxes()) == 1
+    second.signal("INT")
+    assert second.finish().status == 130
+    await_nothing(machine, engine)
 
 
 # ---- what is kept
