@@ -135,6 +135,8 @@ static char *error_sentence(const char *error, json_object *parameters)
         { INTERFACE "NoSuchRun", "you have no run with the id %s", "id" },
         { INTERFACE "RunActive", "the run %s has not ended yet", "id" },
         { INTERFACE "NoSuchFile", "the run has no file %s", "name" },
+        { INTERFACE "NoSuchLayer", "you have no packages with the key %s", "key" },
+        { INTERFACE "LayerInUse", "a run uses the packages %s", "key" },
         { VARLINK_ERROR_INVALID_PARAMETER, "the helper does not take this %s", "parameter" },
         { VARLINK_ERROR_METHOD_NOT_FOUND, "this helper is too old for %s", "method" },
         { VARLINK_ERROR_PERMISSION_DENIED, "you may not do that", NULL },
@@ -164,6 +166,10 @@ static const char *error_hint(const char *error)
         return "'sbxctl ps --all' lists your runs";
     if (strcmp(error, INTERFACE "RunActive") == 0)
         return "wait for its end, or press Ctrl-C where it was started";
+    if (strcmp(error, INTERFACE "NoSuchLayer") == 0)
+        return "'sbxctl packages' lists those that you have";
+    if (strcmp(error, INTERFACE "LayerInUse") == 0)
+        return "wait for its end; 'sbxctl ps' lists your runs";
     if (strcmp(error, INTERFACE "AboveCeiling") == 0)
         return "'sbxctl policy' shows what you may ask for";
     if (strcmp(error, INTERFACE "QueueFull") == 0)

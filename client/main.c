@@ -44,6 +44,8 @@ static int dispatch(const struct verb *verb, int argc, char **argv)
         return verb_engines(verb, argc, argv);
     case VERB_PULL:
         return verb_pull(verb, argc, argv);
+    case VERB_PACKAGES:
+        return verb_packages(verb, argc, argv);
     case VERB_POLICY:
         return verb_policy(verb, argc, argv);
     }

@@ -42,6 +42,17 @@ static void print_leaving(const struct plan *plan)
     }
 }
 
+static void print_packages(json_object *packages)
+{
+    size_t n = packages ? json_object_array_length(packages) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *package = json_object_get_string(json_object_array_get_idx(packages, i));
+        _cleanup_free_ char *shown = displayed(package ? package : "?");
+        printf("%-13s %s\n", i == 0 ? "packages" : "", shown);
+    }
+}
+
 static void print_inputs(json_object *inputs)
 {
     char size[QUANTITY_TEXT];
@@ -107,6 +118,7 @@ int plan_print(json_object *object)
         _cleanup_free_ char *image = displayed(plan.image);
         printf("%-13s %s\n", "image", image);
     }
+    print_packages(plan.packages);
     if (plan.policy)
         policy_print_lines(&policy);
     if (plan.approvals && json_object_object_get(plan.approvals, CLOUD_ACTION))

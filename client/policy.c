@@ -19,7 +19,7 @@
 #define LINE_WIDTH 80
 
 struct answer {
-    json_object *defaults, *ceiling, *languages, *approvals, *network;
+    json_object *defaults, *ceiling, *languages, *approvals, *network, *packages;
     uint64_t runs_max, queued_max, script_bytes_max, input_bytes_max, inputs_max;
     const char *engine;
 };
@@ -32,6 +32,7 @@ static int answer_parse(json_object *object, struct answer *ret)
         { "approvals", JSON_FIELD_OBJECT, offsetof(struct answer, approvals) },
         { "languages", JSON_FIELD_OBJECT, offsetof(struct answer, languages) },
         { "network", JSON_FIELD_OBJECT, offsetof(struct answer, network) },
+        { "packages", JSON_FIELD_OBJECT, offsetof(struct answer, packages) },
         { "engine", JSON_FIELD_STRING, offsetof(struct answer, engine), true },
         { "runsMax", JSON_FIELD_UINT64, offsetof(struct answer, runs_max), .max = INT64_MAX },
         { "queuedMax", JSON_FIELD_UINT64, offsetof(struct answer, queued_max), .max = INT64_MAX },
@@ -85,7 +86,7 @@ static int print_policies(json_object *approvals, const struct policy *defaults,
     return 0;
 }
 
-/* A list of section [Network], as it would be written there. @if_empty: NULL to say nothing then.
+/* A list of the configuration, as it would be written there. @if_empty: NULL to say nothing then.
  */
 static void print_list(const char *label, json_object *object, const char *key,
                        const char *if_empty)
@@ -122,6 +123,29 @@ static void print_network(json_object *network)
     print_list("ports", network, "allowedPorts", "none");
     print_list("private", network, "allowedAddresses", NULL);
     print_list("but not", network, "deniedAddresses", NULL);
+}
+
+static void print_text(const char *label, json_object *object, const char *key)
+{
+    const char *text = json_get_string(object, key);
+    _cleanup_free_ char *shown = displayed(text ? text : "?");
+
+    printf("%-*s %s\n", LABEL_WIDTH, label, shown);
+}
+
+static void print_packages(const struct answer *answer)
+{
+    char text[APPROVAL_TEXT];
+
+    if (!answer->packages)
+        return;
+    puts("\npackages");
+    printf("%-*s %s\n", LABEL_WIDTH, "approval",
+           approval(answer->approvals, "io.sbxctl.run-packages", text));
+    print_list("names", answer->packages, "allowed", "none");
+    print_list("but not", answer->packages, "denied", NULL);
+    print_text("Python from", answer->packages, "index");
+    print_text("Node from", answer->packages, "nodeIndex");
 }
 
 static void print_limits(const struct answer *answer)
@@ -176,5 +200,6 @@ int verb_policy(const struct verb *verb, int argc, char **argv)
         return r;
     print_limits(&parsed);
     print_network(parsed.network);
+    print_packages(&parsed);
     return print_end();
 }

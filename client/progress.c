@@ -18,7 +18,7 @@ static uint64_t now_usec(void)
 }
 
 struct progress_event {
-    const char *phase;
+    const char *phase, *package;
     uint64_t position, current, total;
 };
 
@@ -36,10 +36,33 @@ static void write_bar(struct progress *progress, const char *phase, uint64_t cur
              format_bytes(total, size));
 }
 
+/* The phases of an installation; NULL for any other. */
+static const char *package_phase(const char *phase)
+{
+    return strcmp(phase, "resolve") == 0    ? "looking for packages"
+           : strcmp(phase, "download") == 0 ? "getting packages"
+           : strcmp(phase, "install") == 0  ? "installing packages"
+                                            : NULL;
+}
+
+/* "getting packages: numpy, 45 % of 16 MiB" */
+static void write_package(char *text, size_t size, const char *what, const struct progress_event *e)
+{
+    _cleanup_free_ char *name = displayed(e->package);
+    char bytes[QUANTITY_TEXT];
+
+    if (e->total > 0 && e->current <= e->total)
+        snprintf(text, size, "%s: %.30s, %d %% of %s", what, name,
+                 (int)((double)e->current / (double)e->total * 100), format_bytes(e->total, bytes));
+    else
+        snprintf(text, size, "%s: %.40s", what, name);
+}
+
 static void write_text(struct progress *progress, const char *event, json_object *parameters)
 {
     static const struct json_field fields[] = {
         { "phase", JSON_FIELD_STRING, offsetof(struct progress_event, phase) },
+        { "package", JSON_FIELD_STRING, offsetof(struct progress_event, package) },
         { "position", JSON_FIELD_UINT64, offsetof(struct progress_event, position),
           .max = INT64_MAX },
         { "current", JSON_FIELD_UINT64, offsetof(struct progress_event, current),
@@ -61,6 +84,10 @@ static void write_text(struct progress *progress, const char *event, json_object
         snprintf(text, size, "waiting for a place to run");
     else if (e.total > 0 && strcmp(phase, "pull") == 0)
         write_bar(progress, phase, e.current, e.total);
+    else if (package_phase(phase) && e.package)
+        write_package(text, size, package_phase(phase), &e);
+    else if (package_phase(phase))
+        snprintf(text, size, "%s", package_phase(phase));
     else if (e.total > 0)
         snprintf(text, size, "%.60s: %d %%", phase,
                  e.current < e.total ? (int)((double)e.current / (double)e.total * 100) : 100);

@@ -158,6 +158,23 @@ static int add_hosts(json_object *parameters, const struct run_options *options)
     return r;
 }
 
+static int add_packages(json_object *parameters, const struct run_options *options)
+{
+    json_object *array = json_object_new_array();
+    int r = 0;
+
+    if (options->n_packages > 0) {
+        if (json_add(parameters, "packages", array) < 0)
+            return say_failure_errno(-ENOMEM, "cannot start the run");
+        r = packages_add(array, options->packages, options->n_packages);
+    } else {
+        json_object_put(array);
+    }
+    if (r == 0 && options->require_hashes && json_add_bool(parameters, "requireHashes", true) < 0)
+        return say_failure_errno(-ENOMEM, "cannot start the run");
+    return r;
+}
+
 static int add_wishes(json_object *parameters, const struct run_options *options)
 {
     static const struct {
@@ -203,6 +220,8 @@ int request_make(const struct run_options *options, struct request *ret)
         r = add_arguments(request.parameters, options);
     if (r == 0)
         r = add_environment(request.parameters, options);
+    if (r == 0)
+        r = add_packages(request.parameters, options);
     if (r == 0)
         r = add_wishes(request.parameters, options);
     if (r != 0)

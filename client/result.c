@@ -126,6 +126,17 @@ int skipped_file_parse(json_object *object, struct skipped_file *ret)
     return DISPATCH(object, fields, ret);
 }
 
+int package_parse(json_object *object, struct package *ret)
+{
+    static const struct json_field fields[] = {
+        NEEDED("name", struct package, name),
+        NEEDED("version", struct package, version),
+    };
+
+    *ret = (struct package){};
+    return DISPATCH(object, fields, ret);
+}
+
 int network_host_parse(json_object *object, struct network_host *ret)
 {
     static const struct json_field fields[] = {
@@ -197,6 +208,7 @@ int result_parse(json_object *object, struct result *ret)
         NUMBER("expiresUSec", struct raw_result, result.expires_usec),
         OBJECT("usage", struct raw_result, usage),
         OBJECT("networkUse", struct raw_result, result.network_use),
+        ARRAY("packages", struct raw_result, result.packages),
         OBJECT("policy", struct raw_result, result.policy),
         OBJECT("stdout", struct raw_result, result.standard_output),
         OBJECT("stderr", struct raw_result, result.standard_error),
@@ -235,6 +247,7 @@ int plan_parse(json_object *object, struct plan *ret)
         STRING("requestSha256", struct plan, request_sha256),
         NUMBER("scriptBytes", struct plan, script_bytes),
         ARRAY("arguments", struct plan, arguments),
+        ARRAY("packages", struct plan, packages),
         OBJECT("policy", struct plan, policy),
         OBJECT("approvals", struct plan, approvals),
         OBJECT("inputs", struct plan, inputs),

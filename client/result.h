@@ -60,6 +60,11 @@ struct network_host {
 };
 int network_host_parse(json_object *object, struct network_host *ret);
 
+struct package {
+    const char *name, *version;
+};
+int package_parse(json_object *object, struct package *ret);
+
 struct network_use {
     uint64_t connections;
     json_object *hosts, *refused_hosts; /* arrays */
@@ -84,6 +89,7 @@ struct result {
     uint64_t oom_kills, leftovers, started_usec, ended_usec, expires_usec;
     struct usage usage;
     json_object *policy, *standard_output, *standard_error; /* for the functions above */
+    json_object *packages;                                  /* array of package */
     json_object *network_use;                               /* the same */
     json_object *files, *skipped_files;                     /* arrays */
 };
@@ -94,6 +100,6 @@ struct plan {
     const char *engine, *image, *language, *interpreter, *script_name, *script_sha256,
         *request_sha256;
     uint64_t script_bytes;
-    json_object *arguments, *policy, *approvals, *inputs;
+    json_object *arguments, *policy, *approvals, *inputs, *packages;
 };
 int plan_parse(json_object *object, struct plan *ret);

@@ -57,9 +57,25 @@ static int take_network(const struct verb *verb, const char *text, struct run_op
     return 0;
 }
 
+/* Of "-r FILE" the file is a word of its own, as for pip; getopt would take it for the script. */
+static int take_with(const struct verb *verb, const char *text, int argc, char **argv,
+                     struct run_options *options)
+{
+    struct package_wish *wish = &options->packages[options->n_packages++];
+
+    *wish = (struct package_wish){ .text = text, .is_file = strncmp(text, "-r", 2) == 0 };
+    if (wish->is_file)
+        wish->text = text[2] != '\0' ? text + 2 + strspn(text + 2, " ")
+                     : optind < argc ? argv[optind++]
+                                     : "";
+    return *wish->text ? 0
+                       : verb_usage_error(verb, "--with: the %s is missing",
+                                          wish->is_file ? "file" : "name of a package");
+}
+
 /* Returns 0, or the exit status of what has been told. */
-static int take_option(const struct verb *verb, int option, const char *argument,
-                       struct run_options *options)
+static int take_option(const struct verb *verb, int argc, char **argv, int option,
+                       const char *argument, struct run_options *options)
 {
     switch (option) {
     case OPTION_CODE:
@@ -103,6 +119,11 @@ static int take_option(const struct verb *verb, int option, const char *argument
     case OPTION_TEMPLATE:
         options->template = argument;
         return *argument ? 0 : verb_usage_error(verb, "--template: the template has no name");
+    case OPTION_REQUIRE_HASHES:
+        options->require_hashes = true;
+        return 0;
+    case OPTION_WITH:
+        return take_with(verb, argument, argc, argv, options);
     case OPTION_TIMEOUT:
         return take_quantity(verb, parse_usec, "timeout", "90 or 2min", argument,
                              &options->timeout_usec);
@@ -133,12 +154,13 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
         .files = calloc((size_t)argc + 1, sizeof(char *)),
         .environment = calloc((size_t)argc + 1, sizeof(char *)),
         .hosts = calloc((size_t)argc + 1, sizeof(char *)),
+        .packages = calloc((size_t)argc + 1, sizeof(struct package_wish)),
     };
     const char *argument = NULL;
     int option;
 
     *ret_status = EXIT_OURS;
-    if (!options.files || !options.environment || !options.hosts)
+    if (!options.files || !options.environment || !options.hosts || !options.packages)
         return false;
 
     while ((option = verb_next_option(verb, argc, argv, &argument)) != VERB_OPTIONS_END) {
@@ -147,7 +169,7 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
             *ret_status = print_end();
             return false;
         }
-        *ret_status = take_option(verb, option, argument, &options);
+        *ret_status = take_option(verb, argc, argv, option, argument, &options);
         if (*ret_status != 0)
             return false;
     }
@@ -165,6 +187,7 @@ void run_options_release(struct run_options *options)
     free(options->files);
     free(options->environment);
     free(options->hosts);
+    free(options->packages);
     *options = (struct run_options){};
 }
 

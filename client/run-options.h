@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/packages.h"
 #include "client/verb.h"
 
 /* Strings are borrowed from argv; numbers are 0 for what was not asked for. */
@@ -19,6 +20,9 @@ struct run_options {
     size_t n_environment;
     const char **hosts; /* as given: NAME,... */
     size_t n_hosts;
+    struct package_wish *packages;
+    size_t n_packages;
+    bool require_hashes;
     const char *engine, *image, *template, *language, *output;
     uint64_t memory_bytes, cpu_percent, timeout_usec;
     bool network, json, quiet, dry_run, no_ask_password;

@@ -18,6 +18,7 @@
 
 #define TAIL_LINES 10
 #define LINE_BYTES_MAX 1024
+#define LINE_WIDTH 78
 
 static void print_text(const char *name, const char *text)
 {
@@ -69,6 +70,30 @@ static void print_end_of_run(const struct result *run)
     if (run->leftovers != UNKNOWN && run->leftovers > 0)
         printf("%-13s %" PRIu64 " processes outlived the script and were ended\n", "leftovers",
                run->leftovers);
+}
+
+/* In lines as they fit: there may be many. */
+static void print_packages(json_object *packages)
+{
+    size_t n = packages ? json_object_array_length(packages) : 0, column = LINE_WIDTH;
+
+    if (n > 0)
+        printf("\n%zu package%s", n, n == 1 ? "" : "s");
+    for (size_t i = 0; i < n; i++) {
+        struct package package;
+        if (package_parse(json_object_array_get_idx(packages, i), &package) < 0)
+            continue;
+        _cleanup_free_ char *name = displayed(package.name), *version = displayed(package.version);
+        size_t width = strlen(name) + strlen(version) + 2;
+        if (column + 1 + width > LINE_WIDTH) {
+            printf("\n ");
+            column = 1;
+        }
+        printf(" %s==%s", name, version);
+        column += 1 + width;
+    }
+    if (n > 0)
+        putchar('\n');
 }
 
 static void print_policy(json_object *object)
@@ -156,6 +181,7 @@ static int print_run(const struct result *run)
     print_usage(&run->usage);
     print_files(run);
     print_skipped(run->skipped_files);
+    print_packages(run->packages);
     network_use_print(run->network_use);
     print_policy(run->policy);
     print_tail("stdout", run->standard_output);

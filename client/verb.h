@@ -67,4 +67,5 @@ int verb_rm(const struct verb *verb, int argc, char **argv);
 int verb_audit(const struct verb *verb, int argc, char **argv);
 int verb_engines(const struct verb *verb, int argc, char **argv);
 int verb_pull(const struct verb *verb, int argc, char **argv);
+int verb_packages(const struct verb *verb, int argc, char **argv);
 int verb_policy(const struct verb *verb, int argc, char **argv);

@@ -39,6 +39,8 @@ static const struct audit_text texts[] = {
     [AUDIT_PULL] = { AUDIT_ID_PULL, "An image was asked for, to run code in later." },
     [AUDIT_CONNECTION] = { AUDIT_ID_CONNECTION,
                            "A sandbox connected to the network, or tried to." },
+    [AUDIT_PACKAGES] = { AUDIT_ID_PACKAGES, "Packages were asked for, for a run of code in a "
+                                            "sandbox." },
     [AUDIT_SWEEP] = { AUDIT_ID_SWEEP, "What an earlier process left behind was looked for." },
     [AUDIT_HELD_BACK] = { AUDIT_ID_HELD_BACK, "Records of requests that came to nothing were left "
                                               "out." },

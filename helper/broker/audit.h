@@ -24,6 +24,7 @@ enum audit_event {
     AUDIT_HELD_BACK, /* audit-quota.h */
     AUDIT_PULL,
     AUDIT_CONNECTION,
+    AUDIT_PACKAGES,
 };
 
 struct audit; /* the connection to journald */

@@ -2,6 +2,7 @@
 #include "broker/authorize.h"
 #include "broker/leaving.h"
 #include "broker/policy-network.h"
+#include "broker/policy-packages.h"
 
 #include "common/escape.h"
 #include "common/quantity.h"
@@ -15,11 +16,12 @@ static const struct {
     const char *method;
     enum authorize_rule rule;
 } rules[] = {
-    { "Run", AUTHORIZE_BY_RISK },        { "List", AUTHORIZE_OWN_RUNS },
-    { "Describe", AUTHORIZE_OWN_RUNS },  { "Cancel", AUTHORIZE_OWN_RUNS },
-    { "Remove", AUTHORIZE_OWN_RUNS },    { "Read", AUTHORIZE_OWN_RUNS },
-    { "PullImage", AUTHORIZE_BY_RISK },  { "GetPolicy", AUTHORIZE_ANYBODY },
-    { "GetEngines", AUTHORIZE_ANYBODY },
+    { "Run", AUTHORIZE_BY_RISK },          { "List", AUTHORIZE_OWN_RUNS },
+    { "Describe", AUTHORIZE_OWN_RUNS },    { "Cancel", AUTHORIZE_OWN_RUNS },
+    { "Remove", AUTHORIZE_OWN_RUNS },      { "Read", AUTHORIZE_OWN_RUNS },
+    { "PullImage", AUTHORIZE_BY_RISK },    { "GetPolicy", AUTHORIZE_ANYBODY },
+    { "GetEngines", AUTHORIZE_ANYBODY },   { "ListLayers", AUTHORIZE_OWN_RUNS },
+    { "RemoveLayer", AUTHORIZE_OWN_RUNS },
 };
 
 enum authorize_rule authorize_method(const char *method)
@@ -40,6 +42,7 @@ static const struct {
     { APPROVAL_RESOURCES, "io.sbxctl.run-resources", false },
     { APPROVAL_CLOUD, "io.sbxctl.run-cloud", false },
     { APPROVAL_IMAGE, "io.sbxctl.run-image", true },
+    { APPROVAL_PACKAGES, "io.sbxctl.run-packages", false },
 };
 
 enum approval approval_take(unsigned *approvals)
@@ -120,6 +123,17 @@ static void list_network(struct list *list, const struct plan *plan)
         list_add(list, "network access to %zu hosts", plan->hosts.n);
 }
 
+static void list_packages(struct list *list, const struct plan *plan)
+{
+    char text[POLICY_PACKAGES_TEXT];
+    const char *names = policy_packages_names(plan, text);
+
+    if (strlen(names) <= 160)
+        list_add(list, "installing packages (%s)", names);
+    else
+        list_add(list, "installing %zu packages", plan->n_packages);
+}
+
 void authorize_describe(unsigned approvals, const struct plan *plan, const struct limits *defaults,
                         char *buffer, size_t size)
 {
@@ -135,6 +149,8 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
     if (approvals & APPROVAL_IMAGE)
         list_add(&list, "the %s %.200s, which is not on this machine's list",
                  plan->cloud ? "template" : "image", plan->image ? plan->image : "");
+    if (approvals & APPROVAL_PACKAGES)
+        list_packages(&list, plan);
     if (list.n == 0)
         list_add(&list, "running code in a sandbox");
     *buffer = '\0';
@@ -148,7 +164,7 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
 
 /* ---- For polkit ---- */
 
-#define DETAILS_MAX 20
+#define DETAILS_MAX 22
 #define DETAIL_MAX 200
 
 struct details {
@@ -156,6 +172,7 @@ struct details {
     char values[DETAILS_MAX][DETAIL_MAX + 1];
     char hosts[POLICY_HOSTS_TEXT];
     char leaving[LEAVING_TEXT];
+    char packages[POLICY_PACKAGES_TEXT];
     size_t n;
 };
 
@@ -198,6 +215,12 @@ static void add_hosts(struct details *details, const struct plan *plan)
         (struct polkit_detail){ "hosts", policy_hosts_text(plan, details->hosts) };
 }
 
+static void add_packages(struct details *details, const struct plan *plan)
+{
+    details->list[details->n++] =
+        (struct polkit_detail){ "packages", policy_packages_names(plan, details->packages) };
+}
+
 static void add_parts(struct details *details, unsigned approvals)
 {
     char text[DETAIL_MAX + 1] = "";
@@ -232,6 +255,7 @@ int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *ac
     add_parts(&details, approvals);
     details_add(&details, "network", "%s", limits->network ? "internet" : "none");
     add_hosts(&details, plan);
+    add_packages(&details, plan);
     details_add(&details, "memory", "%" PRIu64, limits->memory_bytes);
     details_add(&details, "memory_text", "%s", format_bytes(limits->memory_bytes, text));
     details_add(&details, "cpus", "%g", (double)limits->cpu_percent / 100);

@@ -29,6 +29,9 @@ enum key_type {
     KEY_NAMES,
     KEY_ADDRESSES,
     KEY_PORTS,
+    KEY_INDEX,
+    KEY_NODE_INDEX,
+    KEY_PACKAGES,
 };
 
 static const struct key {
@@ -73,6 +76,17 @@ static const struct key {
     { "Network", "Connections", KEY_NUMBER, AT(network.connections), 1, EGRESS_CONNECTIONS_MAX },
     { "Network", "Bytes", KEY_BYTES, AT(network.bytes), 4096, INT64_MAX },
     { "Network", "IdleTimeout", KEY_USEC, AT(network.idle_usec), 1000000, 86400000000 },
+    { "Packages", "Index", KEY_INDEX, AT(packages.index), 0, 0 },
+    { "Packages", "NodeIndex", KEY_NODE_INDEX, AT(packages.node_index), 0, 0 },
+    { "Packages", "Hosts", KEY_NAMES, AT(packages.hosts), 0, 0 },
+    { "Packages", "Allowed", KEY_PACKAGES, AT(packages.allowed), 0, 0 },
+    { "Packages", "Denied", KEY_PACKAGES, AT(packages.denied), 0, 0 },
+    { "Packages", "OnlyBinary", KEY_BOOL, AT(packages.only_binary), 0, 0 },
+    { "Packages", "Timeout", KEY_USEC, AT(packages.timeout_usec), 5000000, 3600000000 },
+    { "Packages", "LayerSize", KEY_BYTES, AT(packages.layer_bytes), 1 << 20, UINT64_C(1) << 40 },
+    { "Packages", "LayerFiles", KEY_NUMBER, AT(packages.layer_files), 10, 10000000 },
+    { "Packages", "UserSize", KEY_BYTES, AT(packages.user_bytes), 1 << 20, UINT64_C(1) << 42 },
+    { "Packages", "MaxAge", KEY_USEC, AT(packages.max_age_usec), 0, INT64_MAX },
     { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
     { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
     { "Helper", "AuditRefusals", KEY_NUMBER, AT(audit_refusals), 1, 1000000 },
@@ -112,6 +126,12 @@ static const struct config built_in = {
     .audit_arguments = true,
     .audit_refusals = 100,
     .network = { .connections = 256, .bytes = UINT64_C(10) << 30, .idle_usec = 60000000 },
+    .packages = { .only_binary = true,
+                  .timeout_usec = 120000000,
+                  .layer_bytes = 1 << 30,
+                  .layer_files = 50000,
+                  .user_bytes = UINT64_C(5) << 30,
+                  .max_age_usec = UINT64_C(7) * 86400000000 },
 };
 
 void config_release(struct config *config)
@@ -123,6 +143,7 @@ void config_release(struct config *config)
     words_free(config->images);
     words_free(config->templates);
     config_network_release(&config->network);
+    config_packages_release(&config->packages);
     for (size_t i = 0; i < config->n_languages; i++) {
         struct language *language = &config->languages[i];
         free(language->name);
@@ -224,6 +245,13 @@ static int apply_key(struct config *config, const struct key *key, const char *v
     case KEY_PORTS:
         config->network.has_ports = true;
         return config_network_add_ports(target, value);
+    case KEY_INDEX:
+        return config_packages_set_index(target, value);
+    case KEY_NODE_INDEX:
+        return config_packages_set_node_index(target, value);
+    case KEY_PACKAGES:
+        config->packages.has_allowed |= target == &config->packages.allowed;
+        return config_packages_add_names(target, value);
     case KEY_BYTES:
         r = parse_bytes(value, &number);
         break;
@@ -340,9 +368,13 @@ static int check_whole(struct config *config, const char *directory, char **ret_
             return config_file_fail(ret_error, -EINVAL, directory,
                                     "a [Language …] section lacks Interpreter=");
     int r = config_network_complete(&config->network);
-    return r == -E2BIG ? config_file_fail(ret_error, r, directory,
-                                          "the lists of [Network] are too long together")
-                       : r;
+    if (r == -E2BIG)
+        return config_file_fail(ret_error, r, directory,
+                                "the lists of [Network] are too long together");
+    r = r < 0 ? r : config_packages_complete(&config->packages);
+    return r == -ERANGE ? config_file_fail(ret_error, -EINVAL, directory,
+                                           "LayerSize= of [Packages] is above UserSize=")
+                        : r;
 }
 
 static int load_all(struct config *config, const char *directory, const char *vendor_directory,

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "broker/config-network.h"
+#include "broker/config-packages.h"
 
 #define CONFIG_LANGUAGES_MAX 32
 #define CONFIG_WORDS_MAX 16
@@ -53,6 +54,7 @@ struct config {
     char *images[CONFIG_IMAGES_MAX + 1];       /* allowed besides the languages'; see image.h */
     char *templates[CONFIG_WORDS_MAX + 1];     /* of a cloud, allowed besides its default */
     struct config_network network;
+    struct config_packages packages;
     struct language languages[CONFIG_LANGUAGES_MAX];
     size_t n_languages;
 };

@@ -73,6 +73,20 @@ static bool add_hosts(EVP_MD_CTX *context, const struct host_list *hosts)
     return ok;
 }
 
+static bool add_packages(EVP_MD_CTX *context, const struct plan *plan)
+{
+    bool ok = add_number(context, "packages", plan->n_packages) &&
+              add_number(context, "requireHashes", plan->require_hashes);
+
+    for (size_t i = 0; ok && i < plan->n_packages; i++) {
+        const struct package *package = &plan->packages[i];
+        ok = add(context, package->text) && add_number(context, "hashes", package->n_hashes);
+        for (size_t j = 0; ok && j < package->n_hashes; j++)
+            ok = add(context, package->hashes[j]);
+    }
+    return ok;
+}
+
 static int digest_whole(EVP_MD_CTX *context, struct request *request, const struct plan *plan)
 {
     const struct limits *limits = &plan->limits;
@@ -81,7 +95,7 @@ static int digest_whole(EVP_MD_CTX *context, struct request *request, const stru
               add_list(context, "environment", plan->environment) && add(context, plan->engine) &&
               add(context, plan->image ? plan->image : "") &&
               add_number(context, "network", limits->network) && add_hosts(context, &plan->hosts) &&
-              add_number(context, "memory", limits->memory_bytes) &&
+              add_packages(context, plan) && add_number(context, "memory", limits->memory_bytes) &&
               add_number(context, "cpu", limits->cpu_percent) &&
               add_number(context, "timeout", limits->timeout_usec) &&
               add_number(context, "stdin", request->stdin_memfd >= 0) &&

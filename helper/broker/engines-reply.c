@@ -166,8 +166,8 @@ static int ask_all(struct manager *manager, struct varlink_call *call, json_obje
 
         question->asker = asker;
         question->name = json_object_get_string(json_object_array_get_idx(names, i));
-        if (prepare_begin(manager->event, question->name, "", SILENCE_USEC, on_prepare, question,
-                          &question->prepare) < 0)
+        if (prepare_begin(manager->event, question->name, "", false, SILENCE_USEC, on_prepare,
+                          question, &question->prepare) < 0)
             note(question, false, "Its socket is not active.");
     }
     finish_if_complete(asker);

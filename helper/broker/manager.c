@@ -1,5 +1,6 @@
 /* Start, recovery, serving and end of the broker, see manager.h. */
 #include "broker/manager.h"
+#include "broker/layers.h"
 #include "broker/methods.h"
 #include "broker/run.h"
 #include "common/clock.h"
@@ -227,6 +228,9 @@ int manager_init(struct manager *manager, struct store *store, const char *state
     if (r >= 0) {
         recover_index(manager);
         sweep_staging(manager);
+        r = layers_new(manager, &manager->layers);
+    }
+    if (r >= 0) {
         r = make_server(manager);
     }
     if (r < 0)
@@ -237,6 +241,7 @@ int manager_init(struct manager *manager, struct store *store, const char *state
 void manager_release(struct manager *manager)
 {
     run_free_all(manager);
+    manager->layers = layers_free(manager->layers);
     manager->server = varlink_server_unref(manager->server);
     manager->idle = sd_event_source_disable_unref(manager->idle);
     manager->store = store_free(manager->store);

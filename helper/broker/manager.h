@@ -13,6 +13,7 @@
 #include "common/varlink.h"
 
 struct approving;
+struct layers;
 struct pull;
 struct run;
 
@@ -28,8 +29,9 @@ struct manager {
     struct polkit *polkit;
     struct approving *dialogs; /* those whose dialog is open; one per user at most */
     struct run *runs;          /* all that have not been reported, in the order of their arrival */
-    struct pull *pulls;        /* images that are being got */
-    int staging;               /* directory fd */
+    struct layers *layers;
+    struct pull *pulls; /* images that are being got */
+    int staging;        /* directory fd */
     const char *state_directory;
     sd_event_source *idle;
     bool connected; /* somebody is */

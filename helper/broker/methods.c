@@ -5,6 +5,7 @@
 #include "broker/egress.h"
 #include "broker/engines-reply.h"
 #include "broker/engines.h"
+#include "broker/layers-reply.h"
 #include "broker/methods-runs.h"
 #include "broker/plan-reply.h"
 #include "broker/policy-reply.h"
@@ -83,6 +84,22 @@ static int admit_engine(const struct plan *plan, struct refusal *refusal)
                           plan->engine);
 }
 
+/* The same for the way to an index of packages. */
+static int admit_packages(const struct config *config, const struct plan *plan,
+                          struct refusal *refusal)
+{
+    if (plan->n_packages == 0 || egress_exists() ||
+        config_packages_index(&config->packages, plan->ecosystem)->is_directory)
+        return 0;
+    *refusal = (struct refusal){
+        .kind = REFUSAL_REJECTED,
+        .field = "packages",
+        .reason = "This machine has no way for sandboxes to an index of packages.",
+        .hint = "Have the administrator enable it: systemctl enable --now sbxctl-egress.socket",
+    };
+    return -EPERM;
+}
+
 static int admit_network(const struct plan *plan, struct refusal *refusal)
 {
     if (!plan->egress || egress_exists())
@@ -115,6 +132,8 @@ static int method_run(struct varlink_call *call, struct manager *manager)
         r = admit_engine(&plan, &refusal);
         if (r >= 0)
             r = admit_network(&plan, &refusal);
+        if (r >= 0)
+            r = admit_packages(&manager->config, &plan, &refusal);
         if (r >= 0)
             r = run_cloud_admit(manager, varlink_call_peer(call)->uid, &plan, &refusal);
         if (r >= 0)
@@ -154,6 +173,16 @@ static int method_pull_image(struct varlink_call *call, struct manager *manager)
     return pull_begin(manager, call);
 }
 
+static int method_list_layers(struct varlink_call *call, struct manager *manager)
+{
+    return layers_reply_list(manager, call);
+}
+
+static int method_remove_layer(struct varlink_call *call, struct manager *manager)
+{
+    return layers_reply_remove(manager, call);
+}
+
 /* ---- Dispatch ---- */
 
 #define METHOD(function, method_name)                                          \
@@ -173,6 +202,8 @@ METHOD(read, "Read")
 METHOD(get_policy, "GetPolicy")
 METHOD(get_engines, "GetEngines")
 METHOD(pull_image, "PullImage")
+METHOD(list_layers, "ListLayers")
+METHOD(remove_layer, "RemoveLayer")
 
 static const struct varlink_method methods[] = {
     { "Run", vl_run, VARLINK_METHOD_TAKES_FDS },
@@ -184,6 +215,8 @@ static const struct varlink_method methods[] = {
     { "GetPolicy", vl_get_policy, 0 },
     { "GetEngines", vl_get_engines, 0 },
     { "PullImage", vl_pull_image, 0 },
+    { "ListLayers", vl_list_layers, 0 },
+    { "RemoveLayer", vl_remove_layer, 0 },
 };
 
 const struct varlink_interface sandbox_interface = {

@@ -284,6 +284,47 @@ static void hint_network(const struct facts *facts, struct outcome *outcome)
                                                                   : "");
 }
 
+/* The name behind @before and before a quote, as a package's name in @ret. The module of a package
+ * need not be called like it; its name is still the best guess. */
+static bool find_module(const struct facts *facts, const char *before, char *ret)
+{
+    const char *end = facts->said + facts->said_size;
+    const char *at = memmem(facts->said, facts->said_size, before, strlen(before));
+    char name[PACKAGE_NAME_MAX + 1] = "";
+    size_t n = 0;
+
+    if (!at)
+        return false;
+    bool is_node = facts->ecosystem == ECOSYSTEM_NODE;
+    for (at += strlen(before); at < end && n < PACKAGE_NAME_MAX && !strchr("'\"\n", *at); at++) {
+        /* Of "a.b" the package is a; of "@scope/a/b" it is @scope/a. */
+        if (*at == (is_node ? '/' : '.') && !(is_node && name[0] == '@' && !memchr(name, '/', n)))
+            break;
+        name[n++] = *at;
+    }
+    name[n] = '\0';
+    return package_normalise_name(facts->ecosystem, name, ret);
+}
+
+/* Looks for what Python and Node say of a module that is not there. */
+static void hint_module(const struct facts *facts, struct outcome *outcome)
+{
+    static const char *const sayings[][2] = {
+        [ECOSYSTEM_PYTHON] = { "ModuleNotFoundError: No module named '" },
+        [ECOSYSTEM_NODE] = { "Cannot find module '", "Cannot find package '" },
+    };
+    char name[PACKAGE_NAME_MAX + 1];
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *saying = sayings[facts->ecosystem][i];
+        if (!saying || !find_module(facts, saying, name))
+            continue;
+        snprintf(outcome->hint, sizeof(outcome->hint),
+                 "A module is missing; if a package has it, name that: --with %.150s", name);
+        return;
+    }
+}
+
 void outcome_decide(const struct facts *facts, struct outcome *ret)
 {
     uint64_t oom_kills =
@@ -319,6 +360,9 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
         mention(&outcome, " Its way to the network was lost before it ended.");
     if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->network_refusal)
         hint_refusal(facts, &outcome);
+    if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said &&
+        facts->may_have_packages)
+        hint_module(facts, &outcome);
     if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said)
         hint_network(facts, &outcome);
     if (outcome.hint[0] == '\0')

@@ -34,6 +34,8 @@ struct facts {
     const struct limits *limits, *defaults, *ceiling;
     uint64_t tasks, workspace_bytes, workspace_files, scratch_bytes; /* no run can move these */
     const char *interpreter, *engine;
+    bool may_have_packages; /* of .ecosystem */
+    enum ecosystem ecosystem;
     bool timed_out; /* our clock ended it */
     bool cancelled; /* Cancel, or the caller went away */
     bool caller_gone;

@@ -1,5 +1,6 @@
 /* The answer to a dry run, see plan-reply.h. */
 #include "broker/plan-reply.h"
+#include "broker/policy-packages.h"
 #include "broker/result.h"
 #include "broker/survey.h"
 
@@ -49,6 +50,8 @@ static json_object *plan_object(struct dry_run *dry)
         json_add(plan, "arguments", result_strings(request->arguments, request->n_arguments)) < 0 ||
         json_add(plan, "policy",
                  result_policy(&dry->manager->config, &dry->plan.limits, &dry->plan.hosts)) < 0 ||
+        (dry->plan.n_packages > 0 &&
+         json_add(plan, "packages", policy_packages_array(&dry->plan)) < 0) ||
         json_add(plan, "approvals", json_object_get(dry->approvals)) < 0 ||
         json_add(plan, "inputs", inputs_object(request)) < 0 ||
         json_add_string(plan, "scriptName", request->script_name) < 0 ||

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SYSTEM_PATH "PATH=/usr/local/bin:/usr/bin:/bin"
+
 static const char *const always[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
+    SYSTEM_PATH,
     "HOME=/workspace",
     "USER=sandbox",
     "LOGNAME=sandbox",
@@ -118,13 +120,45 @@ static int add_own(struct plan *plan, const char *entry)
     return add(plan, "%s", entry);
 }
 
+/* Puts @before and @after around the value of a variable, which may be missing. */
+static int surround(struct plan *plan, const char *name, const char *before, const char *after)
+{
+    size_t n = strlen(name);
+    char *longer;
+
+    for (size_t i = 0; i < plan->n_environment; i++) {
+        const char *entry = plan->environment[i];
+        if (strncmp(entry, name, n) != 0 || entry[n] != '=')
+            continue;
+        if (asprintf(&longer, "%s=%s%s%s%s%s", name, before, *before && entry[n + 1] ? ":" : "",
+                     entry + n + 1, *after && entry[n + 1] ? ":" : "", after) < 0)
+            return -ENOMEM;
+        free(plan->environment[i]);
+        plan->environment[i] = longer;
+        return 0;
+    }
+    return add(plan, "%s=%s%s", name, before, after);
+}
+
+/* Their programs come last, so that none is run instead of one of the system's. Node finds its
+ * packages by itself, see ENGINE_TARGET_NODE_MODULES. */
+static int add_packages(struct plan *plan)
+{
+    int r = surround(plan, "PATH", "",
+                     plan->ecosystem == ECOSYSTEM_NODE ? "/node_modules/.bin" : "/packages/bin");
+
+    return r < 0 || plan->ecosystem == ECOSYSTEM_NODE
+               ? r
+               : surround(plan, "PYTHONPATH", "/packages", "");
+}
+
 int policy_environment(const struct request *request, struct plan *plan)
 {
     int r;
 
     plan->environment =
         calloc(ELEMENTS(always) + ELEMENTS(without_network) + ELEMENTS(with_egress) +
-                   ELEMENTS(threads) + 1 + request->n_environment + 1,
+                   ELEMENTS(threads) + 1 + request->n_environment + 1 + 1,
                sizeof(char *));
     if (!plan->environment)
         return -ENOMEM;
@@ -137,5 +171,22 @@ int policy_environment(const struct request *request, struct plan *plan)
         r = add_sizes(plan);
     for (size_t i = 0; r >= 0 && i < request->n_environment; i++)
         r = add_own(plan, request->environment[i]);
+    if (r >= 0 && plan->n_packages > 0)
+        r = add_packages(plan);
     return r;
+}
+
+static const char *const of_installer[] = {
+    SYSTEM_PATH, "HOME=/workspace", "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "PYTHONUNBUFFERED=1",
+};
+
+size_t installer_environment(bool with_network, char *ret[INSTALLER_ENVIRONMENT_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ELEMENTS(of_installer); i++)
+        ret[n++] = (char *)of_installer[i];
+    for (size_t i = 0; with_network && i < ELEMENTS(with_egress); i++)
+        ret[n++] = (char *)with_egress[i];
+    return n;
 }

@@ -46,6 +46,34 @@ static json_object *network_object(const struct config_network *network)
     return TAKE_PTR(object);
 }
 
+/* NULL-terminated lists. */
+static json_object *names_array(char *const *names)
+{
+    size_t n = 0;
+
+    while (names[n])
+        n++;
+    return result_strings(names, n);
+}
+
+static json_object *packages_object(const struct config_packages *packages)
+{
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object || json_add_string(object, "index", packages->index.text) < 0 ||
+        json_add_string(object, "nodeIndex", packages->node_index.text) < 0 ||
+        json_add(object, "allowed", names_array(packages->allowed)) < 0 ||
+        json_add(object, "denied", names_array(packages->denied)) < 0 ||
+        json_add_bool(object, "onlyBinary", packages->only_binary) < 0 ||
+        json_add_uint64(object, "timeoutUSec", packages->timeout_usec) < 0 ||
+        json_add_uint64(object, "layerBytesMax", packages->layer_bytes) < 0 ||
+        json_add_uint64(object, "layerFilesMax", packages->layer_files) < 0 ||
+        json_add_uint64(object, "userBytesMax", packages->user_bytes) < 0 ||
+        json_add_uint64(object, "maxAgeUSec", packages->max_age_usec) < 0)
+        return NULL;
+    return TAKE_PTR(object);
+}
+
 static json_object *policy_object(const struct config *config, json_object *approvals)
 {
     _cleanup_json_ json_object *reply = json_object_new_object();
@@ -60,6 +88,7 @@ static json_object *policy_object(const struct config *config, json_object *appr
         json_add_uint64(reply, "inputsMax", config->inputs) < 0 ||
         json_add(reply, "languages", languages_object(config)) < 0 ||
         json_add(reply, "network", network_object(&config->network)) < 0 ||
+        json_add(reply, "packages", packages_object(&config->packages)) < 0 ||
         json_add_string(reply, "engine", config->engine) < 0)
         return NULL;
     return TAKE_PTR(reply);

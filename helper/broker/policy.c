@@ -4,6 +4,7 @@
 #include "broker/policy-environment.h"
 #include "broker/policy-image.h"
 #include "broker/policy-network.h"
+#include "broker/policy-packages.h"
 #include "broker/policy-template.h"
 #include "common/escape.h"
 #include "common/quantity.h"
@@ -24,6 +25,9 @@ void plan_release(struct plan *plan)
     for (char **e = plan->environment; e && *e; e++)
         free(*e);
     free(plan->environment);
+    for (size_t i = 0; i < plan->n_packages; i++)
+        package_release(&plan->packages[i]);
+    free(plan->packages);
     *plan = (struct plan){ 0 };
 }
 
@@ -305,6 +309,8 @@ static int apply(const struct config *config, const struct request *request, str
         r = policy_image(config, request->image, plan, refusal);
     if (r >= 0)
         r = policy_template(config, request->template, plan, refusal);
+    if (r >= 0)
+        r = policy_packages(config, request, plan, refusal);
     if (r >= 0)
         r = make_argv(request, plan);
     if (r >= 0)

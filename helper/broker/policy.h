@@ -4,6 +4,7 @@
 #pragma once
 
 #include "broker/config.h"
+#include "broker/package.h"
 #include "broker/refusal.h"
 #include "broker/request.h"
 
@@ -14,7 +15,8 @@ enum approval {
     APPROVAL_RESOURCES = 1 << 2,
     APPROVAL_CLOUD = 1 << 3,
     APPROVAL_IMAGE = 1 << 4,
-    APPROVAL_ALL = (1 << 5) - 1,
+    APPROVAL_PACKAGES = 1 << 5,
+    APPROVAL_ALL = (1 << 6) - 1,
 };
 
 struct plan {
@@ -25,8 +27,12 @@ struct plan {
     bool cloud;                      /* code and files leave the machine */
     struct host_list hosts;          /* borrowed from the request; none: any that are allowed */
     bool egress;                     /* the way to the network is an egress process */
-    unsigned approvals;              /* enum approval, or-ed */
-    char **argv;                     /* NULL-terminated; entries borrowed but for [script_index] */
+    struct package *packages;        /* sorted; ours */
+    size_t n_packages;
+    enum ecosystem ecosystem; /* of the packages, if there are any */
+    bool require_hashes;
+    unsigned approvals; /* enum approval, or-ed */
+    char **argv;        /* NULL-terminated; entries borrowed but for [script_index] */
     size_t n_argv, script_index;
     char **environment; /* NULL-terminated NAME=VALUE, all ours */
     size_t n_environment;

@@ -77,9 +77,10 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     return 0;
 }
 
-static int start(struct prepare *prepare, sd_event *loop, const char *name, const char *image)
+static int start(struct prepare *prepare, sd_event *loop, const char *name, const char *image,
+                 bool any_state)
 {
-    struct engine_message message = { .type = ENGINE_PREPARE };
+    struct engine_message message = { .type = ENGINE_PREPARE, .prepare.any_state = any_state };
     int r;
 
     if (strlen(image) >= sizeof(message.prepare.image))
@@ -95,8 +96,8 @@ static int start(struct prepare *prepare, sd_event *loop, const char *name, cons
     return r < 0 ? r : 0;
 }
 
-int prepare_begin(sd_event *loop, const char *name, const char *image, uint64_t silence_usec,
-                  prepare_fn fn, void *userdata, struct prepare **ret)
+int prepare_begin(sd_event *loop, const char *name, const char *image, bool any_state,
+                  uint64_t silence_usec, prepare_fn fn, void *userdata, struct prepare **ret)
 {
     struct prepare *prepare = calloc(1, sizeof(*prepare));
     int r;
@@ -106,7 +107,7 @@ int prepare_begin(sd_event *loop, const char *name, const char *image, uint64_t 
     *prepare = (struct prepare){
         .engine = -1, .silence_usec = silence_usec, .fn = fn, .userdata = userdata
     };
-    r = start(prepare, loop, name, image);
+    r = start(prepare, loop, name, image, any_state);
     if (r < 0) {
         prepare_free(prepare);
         return r;

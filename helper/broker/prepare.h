@@ -30,9 +30,10 @@ struct prepare_event {
 /* Called from the event loop; may free the prepare. */
 typedef void (*prepare_fn)(const struct prepare_event *event, void *userdata);
 
-/* Asks the engine @name, for @image if it is not empty. It may be silent for @silence_usec. Returns
- * 0, or a negative errno as of sandbox_connect(). */
-int prepare_begin(sd_event *loop, const char *name, const char *image, uint64_t silence_usec,
-                  prepare_fn fn, void *userdata, struct prepare **ret);
+/* Asks the engine @name, for @image if it is not empty; with @any_state it is pulled only if it is
+ * missing. The engine may be silent for @silence_usec. Returns 0, or a negative errno as of
+ * sandbox_connect(). */
+int prepare_begin(sd_event *loop, const char *name, const char *image, bool any_state,
+                  uint64_t silence_usec, prepare_fn fn, void *userdata, struct prepare **ret);
 /* Hangs up, which ends what the engine does for it. NULL is fine. */
 struct prepare *prepare_free(struct prepare *prepare);

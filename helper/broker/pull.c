@@ -147,7 +147,7 @@ static void on_prepare(const struct prepare_event *event, void *userdata)
 static void ask_engine(struct pull *pull)
 {
     int r =
-        prepare_begin(pull->manager->event, pull->engine, pull->image,
+        prepare_begin(pull->manager->event, pull->engine, pull->image, false,
                       pull->manager->config.start_timeout_usec, on_prepare, pull, &pull->prepare);
 
     if (r < 0)

@@ -1,5 +1,6 @@
 /* Parsing of Run's parameters into the frozen request, see request.h. */
 #include "broker/request.h"
+#include "broker/package.h"
 #include "common/escape.h"
 #include "common/file.h"
 #include "common/image-reference.h"
@@ -17,8 +18,8 @@ struct raw_request {
     const char *script, *script_name, *language, *stdin_text, *engine, *image, *template, *network,
         *streams;
     uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
-    json_object *arguments, *environment, *inputs, *network_names;
-    bool dry_run, interactive;
+    json_object *arguments, *environment, *inputs, *network_names, *packages;
+    bool dry_run, interactive, require_hashes;
 };
 
 static const struct json_field run_fields[] = {
@@ -36,6 +37,8 @@ static const struct json_field run_fields[] = {
     { "template", JSON_FIELD_STRING, AT(template), false, 0, TEMPLATE_NAME_MAX },
     { "network", JSON_FIELD_STRING, AT(network), false, 0, 16 },
     { "networkNames", JSON_FIELD_ARRAY, AT(network_names), false, 0, 0 },
+    { "packages", JSON_FIELD_ARRAY, AT(packages), false, 0, 0 },
+    { "requireHashes", JSON_FIELD_BOOL, AT(require_hashes), false, 0, 0 },
     { "memoryBytes", JSON_FIELD_UINT64, AT(memory_bytes), false, 1, INT64_MAX },
     { "cpuPercent", JSON_FIELD_UINT64, AT(cpu_percent), false, 1, INT64_MAX },
     { "timeoutUSec", JSON_FIELD_UINT64, AT(timeout_usec), false, 1, INT64_MAX },
@@ -74,6 +77,7 @@ void request_release(struct request *request)
     host_list_release(&request->hosts);
     free_strings(request->arguments);
     free_strings(request->environment);
+    free_strings(request->packages);
     for (size_t i = 0; i < request->n_inputs; i++) {
         free(request->inputs[i].name);
         close_fd(request->inputs[i].fd);
@@ -384,6 +388,28 @@ static int parse_hosts(const struct raw_request *raw, struct request *request,
     return r;
 }
 
+/* What they say is read when the language is known, see policy-packages.h. */
+static int parse_packages(json_object *array, struct request *request, struct request_error *error)
+{
+    size_t n = array ? json_object_array_length(array) : 0;
+
+    if (n > PACKAGES_MAX)
+        return refuse(error, "packages", "At most 50 packages can be asked for.");
+    request->packages = calloc(n + 1, sizeof(char *));
+    if (!request->packages)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        json_object *item = json_object_array_get_idx(array, i);
+        if (!json_object_is_type(item, json_type_string))
+            return refuse(error, "packages", "");
+        request->packages[i] = strdup(json_object_get_string(item));
+        if (!request->packages[i])
+            return -ENOMEM;
+        request->n_packages = i + 1;
+    }
+    return 0;
+}
+
 static int parse_into(struct varlink_call *call, struct request *request,
                       struct request_error *error)
 {
@@ -403,6 +429,7 @@ static int parse_into(struct varlink_call *call, struct request *request,
     request->timeout_usec = raw.timeout_usec;
     request->dry_run = raw.dry_run;
     request->interactive = raw.interactive;
+    request->require_hashes = raw.require_hashes;
     if ((raw.language && !(request->language = strdup(raw.language))) ||
         (raw.engine && !(request->engine = strdup(raw.engine))) ||
         (raw.image && !(request->image = strdup(raw.image))) ||
@@ -411,6 +438,8 @@ static int parse_into(struct varlink_call *call, struct request *request,
     r = parse_modes(call, &raw, request, error);
     if (r >= 0)
         r = parse_hosts(&raw, request, error);
+    if (r >= 0)
+        r = parse_packages(raw.packages, request, error);
     if (r >= 0)
         r = parse_script(call, &raw, request, error);
     if (r >= 0)

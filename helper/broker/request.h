@@ -45,6 +45,9 @@ struct request {
     int stdin_memfd; /* -1: none given */
     bool network;
     struct host_list hosts; /* that are asked for; none: any that are allowed */
+    char **packages;        /* that are asked for, as they came; NULL-terminated */
+    size_t n_packages;
+    bool require_hashes;
     uint64_t memory_bytes, cpu_percent, timeout_usec;
     enum streams streams;
     bool dry_run, interactive;

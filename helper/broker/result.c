@@ -36,8 +36,8 @@ json_object *result_policy(const struct config *config, const struct limits *lim
 
 json_object *result_without_output(json_object *result)
 {
-    static const char *const long_ones[] = { "stdout", "stderr", "files", "skippedFiles",
-                                             "networkUse" };
+    static const char *const long_ones[] = { "stdout",       "stderr",     "files",
+                                             "skippedFiles", "networkUse", "packages" };
     json_object *copy = json_object_new_object();
 
     json_object_object_foreach(result, key, value)

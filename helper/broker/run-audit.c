@@ -1,6 +1,7 @@
 /* The audit records of a run. Which fields go into which event is told here, and in sbxctl.catalog.
  */
 #include "broker/policy-network.h"
+#include "broker/policy-packages.h"
 #include "broker/run-internal.h"
 
 #include <pwd.h>
@@ -21,6 +22,13 @@ static void add_identity(struct audit_record *record, const struct run *run)
     audit_add(record, "UNIT", run->unit);
 }
 
+/* What was asked for, each a value of the field PACKAGES; as many as fit. */
+static void add_packages(struct audit_record *record, const struct run *run)
+{
+    for (size_t i = 0; i < run->plan.n_packages && record->size < AUDIT_RECORD_MAX / 2; i++)
+        audit_add(record, "PACKAGES", run->plan.packages[i].text);
+}
+
 static void add_request(struct audit_record *record, const struct run *run)
 {
     char hosts[POLICY_HOSTS_TEXT];
@@ -33,6 +41,7 @@ static void add_request(struct audit_record *record, const struct run *run)
     audit_add(record, "NETWORK", run->plan.limits.network ? "internet" : "none");
     if (run->plan.limits.network)
         audit_add(record, "HOSTS", policy_hosts_text(&run->plan, hosts));
+    add_packages(record, run);
     audit_add_u64(record, "MEMORY", run->plan.limits.memory_bytes);
     audit_add_u64(record, "CPUS", run->plan.limits.cpu_percent);
     audit_add_u64(record, "TIMEOUT", run->plan.limits.timeout_usec);
@@ -214,6 +223,42 @@ int run_audit_saved(struct run *run, int error)
         if (json_object_object_get_ex(run->collected, "bytes", &bytes))
             audit_add_u64(&record, "FILE_BYTES", json_object_get_uint64(bytes));
     }
+    return audit_send(run->manager->audit, &record);
+}
+
+/* What came, each a value of the field PACKAGE; as many as fit. */
+static void add_resolved(struct audit_record *record, json_object *resolved)
+{
+    size_t n = resolved ? json_object_array_length(resolved) : 0;
+    char text[AUDIT_VALUE_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        json_object *package = json_object_array_get_idx(resolved, i);
+        const char *hash = json_get_string(package, "hash");
+        if (record->size > AUDIT_RECORD_MAX - 4096) {
+            audit_add_u64(record, "MORE_PACKAGES", n - i);
+            return;
+        }
+        snprintf(text, sizeof(text), "%s==%s %s", json_get_string(package, "name"),
+                 json_get_string(package, "version"), hash ? hash : "");
+        audit_add(record, "PACKAGE", text);
+    }
+}
+
+int run_audit_packages(struct run *run, const struct run_packages_record *packages)
+{
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_PACKAGES);
+    add_identity(&record, run);
+    audit_add(&record, "ENGINE", run->plan.engine);
+    audit_add(&record, "LAYER", packages->key);
+    audit_add(&record, "RESULT", packages->outcome);
+    audit_add_u64(&record, "DURATION_USEC", packages->usec);
+    if (packages->bytes > 0)
+        audit_add_u64(&record, "LAYER_BYTES", packages->bytes);
+    add_packages(&record, run);
+    add_resolved(&record, packages->resolved);
     return audit_send(run->manager->audit, &record);
 }
 

@@ -3,6 +3,7 @@
 
 #include "broker/approve.h"
 #include "broker/egress.h"
+#include "broker/layer-key.h"
 #include "broker/manager.h"
 #include "broker/network-use.h"
 #include "broker/outcome.h"
@@ -13,6 +14,7 @@
 enum run_state {
     STATE_AUTHORIZING, /* polkit is asked */
     STATE_WAITING,     /* in the queue */
+    STATE_INSTALLING,  /* its packages are, or those of another run that it needs, too */
     STATE_PREPARING,   /* the engine makes the sandbox */
     STATE_FILLING,     /* script and inputs are put */
     STATE_GOING,       /* the program runs */
@@ -44,6 +46,7 @@ struct run {
         const char *action, *decision;
     } held_decision; /* if there is one */
     struct approving *approving;
+    struct layer_claim *claim; /* of its packages, until its sandbox is gone */
     struct sandbox *sandbox;
     struct egress *egress; /* until its last word; NULL for a run without a network */
     bool network_ready;
@@ -66,6 +69,9 @@ struct run {
         uint64_t day;                /* that it was taken of */
         uint64_t from_usec, to_usec; /* that there was a sandbox; CLOCK_MONOTONIC; 0: not yet */
     } cloud;
+    char layer[LAYER_KEY_LENGTH + 1];      /* empty: none */
+    char layer_image[ENGINE_TEXT_MAX + 1]; /* digest of the image that it was made for; or empty */
+    json_object *resolved;                 /* packages in it: name, version and hash each */
     struct facts facts;
     struct outcome outcome;
     json_object *collected; /* the store's word on the outputs */
@@ -90,6 +96,14 @@ int run_audit_saved(struct run *run, int error);
 int run_audit_connection(struct run *run, const struct egress_connection *connection);
 /* What concerns all connections: @verdict is "lost" or "unrecorded"; @rule may be NULL. */
 int run_audit_network(struct run *run, const char *verdict, const char *rule);
+/* What became of its packages. */
+struct run_packages_record {
+    const char *key;       /* of the layer; may be NULL */
+    json_object *resolved; /* may be NULL */
+    const char *outcome;   /* "installed", "found", or what went wrong */
+    uint64_t bytes, usec;
+};
+int run_audit_packages(struct run *run, const struct run_packages_record *packages);
 int run_audit_cleanup(struct run *run, bool cleaned);
 
 /* run.c */
@@ -120,8 +134,10 @@ __attribute__((format(printf, 2, 3))) void run_blame_engine(struct run *run, con
 const char *run_engine_error_text(int error);
 
 /* run-sandbox.c */
-void run_prepare(struct run *run);                  /* from WAITING to GOING */
-void run_end(struct run *run, uint64_t grace_usec); /* from PREPARING, FILLING or GOING to ENDING */
+void run_start(struct run *run);   /* from WAITING to run_install() or run_prepare() */
+void run_prepare(struct run *run); /* to GOING */
+/* From INSTALLING, PREPARING, FILLING or GOING to ENDING. */
+void run_end(struct run *run, uint64_t grace_usec);
 void run_stream_changed(void *userdata);
 void run_go_if_filled(struct run *run);
 
@@ -130,6 +146,11 @@ bool run_cloud_take(struct run *run);           /* false if the run was refused,
 void run_cloud_over(struct run *run);           /* its sandbox is gone */
 uint64_t run_cloud_usec(const struct run *run); /* UINT64_MAX: there was none */
 void run_cloud_settle(struct run *run);
+/* run-packages.c */
+void run_install(struct run *run); /* to run_prepare(), with a layer */
+void run_add_layer(const struct run *run, struct engine_start *start);
+/* Whether the sandbox that was made is of the image that the layer was made for. */
+bool run_layer_fits(const struct run *run);
 
 /* run-network.c; what it refuses is freed. */
 bool run_network_connect(struct run *run); /* false if the run was refused */

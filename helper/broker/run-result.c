@@ -176,9 +176,10 @@ static int add_files(const struct run *run, json_object *result)
 
 json_object *run_result(const struct run *run, enum run_status status)
 {
-    static const char *const reasons[] = {
+    const char *const reasons[] = {
         [RUN_QUEUED] = "The run waits for its turn.",
-        [RUN_STARTING] = "The sandbox is being made.",
+        [RUN_STARTING] = run->state == STATE_INSTALLING ? "Its packages are being installed."
+                                                        : "The sandbox is being made.",
         [RUN_RUNNING] = "The program runs.",
     };
     _cleanup_json_ json_object *result = json_object_new_object();
@@ -195,6 +196,10 @@ json_object *run_result(const struct run *run, enum run_status status)
                                   : add_outcome(run, result);
     if (r >= 0)
         r = add_request(run, result);
+    if (r >= 0 && run->layer[0])
+        r = json_add_string(result, "layer", run->layer);
+    if (r >= 0 && run->resolved)
+        r = json_add(result, "packages", json_object_get(run->resolved));
     if (r >= 0 && run->started_realtime != 0)
         r = json_add_uint64(result, "startedUSec", run->started_realtime);
     if (r >= 0 && run->ended_realtime != 0)

@@ -311,6 +311,11 @@ static void ready(struct run *run, const struct engine_ready *message)
     memcpy(run->image_digest, message->image_digest, sizeof(run->image_digest));
     if (run->state != STATE_PREPARING)
         return;
+    if (!run_layer_fits(run)) {
+        run_refuse_engine(run, "The image was changed while the run's packages were made ready.",
+                          "Try again.");
+        return;
+    }
     run->state = STATE_FILLING;
     await_start(run);
     if (!run->plan.egress)
@@ -453,6 +458,29 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     }
 }
 
+void run_start(struct run *run)
+{
+    run->state = STATE_PREPARING;
+    run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
+    int r = run->inputs ? run_make_staging(run) : -ENOMEM;
+    if (r < 0) {
+        fprintf(stderr, SD_ERR "run %s: staging: %s\n", run->id, strerror(-r));
+        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Failed", NULL,
+                   r == -ENOSPC ? "There is no space left for the run's output."
+                                : "The run's directory could not be made.");
+        return;
+    }
+    if (run_audit_start(run) < 0 && run->manager->config.audit_required) {
+        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
+                   "The journal took no record of the start, so nothing was run.");
+        return;
+    }
+    if (run->plan.n_packages > 0)
+        run_install(run);
+    else
+        run_prepare(run);
+}
+
 void run_prepare(struct run *run)
 {
     const struct config *config = &run->manager->config;
@@ -468,7 +496,6 @@ void run_prepare(struct run *run)
                          (run->plan.cloud ? 0 : config->start_timeout_usec),
         .network = run->plan.limits.network && !run->plan.egress,
     };
-    int r;
 
     run->state = STATE_PREPARING;
     snprintf(start.run_id, sizeof(start.run_id), "%s", run->id);
@@ -476,23 +503,11 @@ void run_prepare(struct run *run)
         snprintf(start.image, sizeof(start.image), "%s", run->plan.image);
     if (start.network && run->plan.hosts.n > 0)
         policy_hosts_text(&run->plan, start.hosts);
-    run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
-    r = run->inputs ? run_make_staging(run) : -ENOMEM;
-    if (r < 0) {
-        fprintf(stderr, SD_ERR "run %s: staging: %s\n", run->id, strerror(-r));
-        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Failed", NULL,
-                   r == -ENOSPC ? "There is no space left for the run's output."
-                                : "The run's directory could not be made.");
-        return;
-    }
-    if (run_audit_start(run) < 0 && config->audit_required) {
-        run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
-                   "The journal took no record of the start, so nothing was run.");
-        return;
-    }
+    run_add_layer(run, &start);
     if (!run_network_connect(run) || !run_cloud_take(run))
         return;
-    r = sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
+    int r =
+        sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
     if (r < 0)
         run_refuse_no_engine(run, r);
     else

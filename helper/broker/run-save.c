@@ -1,5 +1,6 @@
 /* Saving of a run: its staging directory, the collection of its outputs, run.json, and the
  * publishing. */
+#include "broker/layers.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
 #include "common/file.h"
@@ -138,6 +139,7 @@ static void on_collected(int error, json_object *result, int fd, void *userdata)
     close_fd(fd);
     /* The sandbox stood until now for its workspace only. */
     run->sandbox = sandbox_free(run->sandbox);
+    run->claim = layer_claim_free(run->claim);
     if (error >= 0) {
         run->collected = json_object_get(result);
         run->result = run_result(run, run->outcome.status);

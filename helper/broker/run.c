@@ -3,6 +3,8 @@
  * run_refuse(), run_conclude() and report() only; whoever may reach them touches the run no more.
  */
 #include "broker/run.h"
+#include "broker/layers.h"
+#include "broker/policy-packages.h"
 #include "broker/result.h"
 #include "broker/run-internal.h"
 #include "common/clock.h"
@@ -51,6 +53,7 @@ static void run_free(struct run *run)
     run_cloud_settle(run);
     approving_free(run->approving);
     sandbox_free(run->sandbox);
+    layer_claim_free(run->claim);
     egress_free(run->egress);
     network_use_release(&run->network);
     store_job_free(run->job);
@@ -66,6 +69,7 @@ static void run_free(struct run *run)
     }
     json_object_put(run->collected);
     json_object_put(run->result);
+    json_object_put(run->resolved);
     free(run->inputs);
     free(run->session);
     free(run->unit);
@@ -149,7 +153,7 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
 /* Saving counts: until then the sandbox's files are still in memory. */
 static bool is_running(const struct run *run)
 {
-    return run->state >= STATE_PREPARING && run->state <= STATE_SAVING;
+    return run->state >= STATE_INSTALLING && run->state <= STATE_SAVING;
 }
 
 static void count(const struct manager *manager, uid_t uid, uint64_t *ret_all, uint64_t *ret_own,
@@ -177,7 +181,7 @@ void run_dispatch(struct manager *manager)
             return;
         if (own >= manager->config.runs_per_user)
             continue;
-        run_prepare(run);
+        run_start(run);
         /* It may have been refused, and others with it: start over. */
         next = manager->runs;
     }
@@ -304,6 +308,10 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     run->facts.ceiling = &manager->config.ceiling;
     run->facts.interpreter = run->plan.language->interpreter;
     run->facts.engine = run->plan.engine;
+    enum ecosystem ecosystem;
+    run->facts.may_have_packages =
+        policy_packages_possible(&manager->config, &run->plan, &ecosystem);
+    run->facts.ecosystem = ecosystem;
     note_caller(run, varlink_call_peer(call));
     link_run(run);
     varlink_call_on_gone(call, on_caller_gone, run);

@@ -76,6 +76,7 @@ static const struct json_field error_fields[] = {
 
 static const struct json_field prepare_fields[] = {
     FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
+    FIELD_BOOL(incoming, "anyState", message.prepare.any_state),
 };
 static const struct json_field prepared_fields[] = {
     FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
@@ -263,6 +264,12 @@ static int add_error(json_object *o, const struct engine_error *m)
     return r < 0 ? r : json_add_string(o, "message", m->message);
 }
 
+static int add_prepare(json_object *o, const struct engine_prepare *m)
+{
+    int r = json_add_string(o, "image", m->image);
+    return r < 0 ? r : json_add_bool(o, "anyState", m->any_state);
+}
+
 static int add_prepared(json_object *o, const struct engine_prepared *m)
 {
     int r = json_add_string(o, "image", m->image);
@@ -285,7 +292,7 @@ static int add_body(json_object *o, const struct engine_message *m)
     case ENGINE_ERROR:
         return add_error(o, &m->error);
     case ENGINE_PREPARE:
-        return json_add_string(o, "image", m->prepare.image);
+        return add_prepare(o, &m->prepare);
     case ENGINE_PREPARED:
         return add_prepared(o, &m->prepared);
     default:

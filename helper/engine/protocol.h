@@ -118,6 +118,7 @@ struct engine_error {
  */
 struct engine_prepare {
     char image[ENGINE_TEXT_MAX + 1]; /* may be empty */
+    bool any_state; /* of the image will do, if it is here; else it is pulled in any case */
 };
 
 struct engine_prepared {

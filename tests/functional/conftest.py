@@ -222,11 +222,16 @@ class Machine:
         path = f"/etc/sbxctl/sbxctl.conf.d/{name}.conf"
         self.write(path, text.encode())
         try:
-            self.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+            self.restart_helper()
             yield
         finally:
             self.run(["rm", path], check=True)
-            self.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+            self.restart_helper()
+
+    def restart_helper(self):
+        """It starts anew when somebody connects, however often that was in a short time."""
+        self.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+        self.run(["systemctl", "reset-failed", "sbxctl-helper.service"])
 
     def run_json(self, args, user="alice", input=None, timeout=60):
         """The result object of `sbxctl run --json`, however the run ended."""

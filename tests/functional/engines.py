@@ -95,5 +95,8 @@ NOT_OVER = {
 }
 
 
+ENGINES = {"systemd": Systemd, "docker": Docker, "e2b": E2b}
+
+
 def engine_of(machine):
-    return {"systemd": Systemd, "docker": Docker, "e2b": E2b}[machine.engine or "systemd"](machine)
+    return ENGINES[machine.engine or "systemd"](machine)

@@ -189,8 +189,8 @@ JSON_PAGE = "application/vnd.pypi.simple.v1+json"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/simple/ and /html/ (the same, but never JSON) are Python's; /npm/ is npm's. /slow/ never answers, /endless/
-    never ends, /broken/ has an error for every request, /requests tells what was asked for."""
+    """/simple/ and /html/ (the same, but never JSON) are Python's; /npm/ is npm's. /slow/ never answers, /trickle/
+    and /endless/ never end, /broken/ has an error for every request, /requests tells what was asked for."""
 
     protocol_version = "HTTP/1.1"
     python = {}
@@ -214,6 +214,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         while True:
             self.wfile.write(bytes(1 << 16))
+
+    def send_slowly(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(1 << 40))
+        self.end_headers()
+        while True:
+            self.wfile.write(b" ")
+            time.sleep(1)
 
     def missing(self):
         self.send(b"Not found\n", "text/plain", 404)
@@ -288,6 +297,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.send(json.dumps(self.requests).encode(), "application/json")
             elif kind == "slow":
                 time.sleep(3600)
+            elif kind == "trickle":
+                self.send_slowly()
             elif kind == "endless":
                 self.send_forever("text/html")
             elif kind == "broken":

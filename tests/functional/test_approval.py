@@ -32,7 +32,7 @@ def test_password_of_the_caller_lets_the_run_go(machine, script):
     dialog, ended = answer(machine, script.run(*MORE_MEMORY), "alice-pw")
     assert dialog.action == "io.sbxctl.run-resources" and dialog.identity == "alice"
     assert dialog.message.startswith(
-        "Code in a sandbox wants more memory, processors or time than usual. Network: none, hosts: none, "
+        "Code in a sandbox wants more memory, processors or time than usual. Network: none, hosts: none, packages: none, "
         'memory: 1 GiB, CPUs: 1, time: 60 s, engine: systemd. Script: "' + script.name
     )
     assert (ended.status, ended.text, ended.echo) == (0, "4\n", True), ended
@@ -42,7 +42,7 @@ def test_password_of_the_caller_lets_the_run_go(machine, script):
 def test_several_things_make_one_dialog(machine, script):
     dialog, ended = answer(machine, script.run(*SEVERAL, "--cpus", "2"), "alice-pw")
     assert dialog.action == "io.sbxctl.run-elevated"
-    assert "Network: internet, hosts: any, memory: 1 GiB, CPUs: 2," in dialog.message
+    assert "Network: internet, hosts: any, packages: none, memory: 1 GiB, CPUs: 2," in dialog.message
     assert ended.screen.count("AUTHENTICATING FOR") == 1, ended
     assert script.decision()[0] == "allowed"
     assert script.decision()[1] == {
@@ -62,10 +62,10 @@ def test_a_dialog_of_the_desktop_does_as_well(machine, script):
 @pytest.mark.parametrize(
     "locale, message",
     [
-        ("en_US.UTF-8", "Code in a sandbox wants to use the network. Network: internet, hosts: any, memory: 512 MiB"),
+        ("en_US.UTF-8", "Code in a sandbox wants to use the network. Network: internet, hosts: any, packages: none, memory: 512 MiB"),
         ("de_DE.UTF-8", "Code in einer Sandbox möchte das Netzwerk benutzen. Netzwerk: internet, Hosts: any,"),
         ("zh_CN.UTF-8", "沙箱中的代码要求使用网络。网络：internet，主机：any，"),
-        ("fr_FR.UTF-8", "Code in a sandbox wants to use the network. Network: internet, hosts: any, memory: 512 MiB"),
+        ("fr_FR.UTF-8", "Code in a sandbox wants to use the network. Network: internet, hosts: any, packages: none, memory: 512 MiB"),
     ],
 )
 def test_the_dialog_speaks_the_users_language(machine, script, locale, message):

@@ -41,7 +41,7 @@ def test_a_yes_on_a_part_takes_it_out_of_the_dialog(machine):
     with rules(machine, run_network=YES), Agent(machine, script.run(*SEVERAL)) as agent:
         assert agent.dialog()["action"] == "io.sbxctl.run-resources"
         # The dialog still shows the whole.
-        assert "Network: internet, hosts: any, memory: 1 GiB" in agent.dialog()["message"]
+        assert "Network: internet, hosts: any, packages: none, memory: 1 GiB" in agent.dialog()["message"]
         agent.dismiss()
         agent.end()
         assert "approval of memory of 1 GiB (default: 512 MiB)\n" in agent.errors

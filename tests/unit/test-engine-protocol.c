@@ -56,7 +56,7 @@ static const struct engine_message messages[] = {
                                .task_refusals = UINT64_MAX,
                                .leftovers = UINT64_MAX } },
     { ENGINE_PREPARE, .prepare = { .image = "debian:12" } },
-    { ENGINE_PREPARE, .prepare = { .image = "" } },
+    { ENGINE_PREPARE, .prepare = { .image = "", .any_state = true } },
     { ENGINE_PREPARED, .prepared = { .image = "debian:12", .image_digest = "sha256:0" } },
     { ENGINE_ERROR,
       .error = { .phase = "start", .message = "A \"sentence\"\nwith \xc3\xa4 and \\." } },

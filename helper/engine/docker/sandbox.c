@@ -391,7 +391,7 @@ static int answer_prepare(struct sandbox *s, const struct engine_prepare *wanted
     if (r < 0)
         refuse_api(s, r);
     else if (wanted->image[0])
-        r = get_image(s, true);
+        r = get_image(s, !wanted->any_state);
     if (r >= 0)
         dialogue_send_prepared(s->broker, wanted->image, s->image.digest);
     return 0;

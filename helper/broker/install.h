@@ -1,0 +1,41 @@
+/* One installation of packages: a sandbox of its own on the run's engine and image, with nothing of
+ * the run in it, that reaches the index and nothing else. Called by layers.c; knows neither runs
+ * nor layers. */
+#pragma once
+
+#include "broker/install-events.h"
+#include "broker/manager.h"
+
+struct install;
+
+/* What is wanted. Borrowed until install_begin() returns. */
+struct install_request {
+    uid_t uid;
+    const char *engine, *image; /* image NULL: the engine runs none */
+    const char *interpreter;
+    enum ecosystem ecosystem;
+    const struct package *packages;
+    size_t n_packages;
+    bool require_hashes;
+};
+
+/* How it ended. */
+struct install_result {
+    const struct install_failure *failure; /* NULL: well */
+    bool engine_failed;    /* it is the engine that did not do its part, or could not be had */
+    json_object *resolved; /* borrowed; NULL if it came not so far */
+    int workspace;         /* directory fd of the sandbox, which is over; borrowed */
+};
+
+struct install_callbacks {
+    void (*progress)(const struct install_progress *progress, void *userdata);
+    /* Exactly once, from the event loop, unless it was freed before; may free it. */
+    void (*done)(const struct install_result *result, void *userdata);
+    void *userdata;
+};
+
+/* Returns 0 or a negative errno for a failure of ours. */
+int install_begin(struct manager *manager, const struct install_request *request,
+                  const struct install_callbacks *callbacks, struct install **ret);
+/* Ends it, and everything that runs for it. NULL is fine. */
+struct install *install_free(struct install *install);
