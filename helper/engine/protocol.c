@@ -132,6 +132,7 @@ static int finish_start(struct incoming *in)
     message_copy_text(start->image, in->image);
     message_copy_text(start->layer, in->layer);
     message_copy_text(start->wheels, in->wheels);
+    message_copy_text(start->hosts, in->hosts);
     int target = message_find_name(target_paths, ELEMENTS(target_paths),
                                    in->layer_target ? in->layer_target : "");
     if (target < 0 || !layer_is_valid(start->layer) ||
