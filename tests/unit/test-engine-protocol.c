@@ -28,6 +28,7 @@ static const struct engine_message messages[] = {
                                .layer = LAYER,
                                .layer_target = ENGINE_TARGET_NODE_MODULES,
                                .wheels = "/srv/wheels",
+                               .hosts = "pypi.org *.example.org",
                                .owner_uid = 4294967294,
                                .cpu_percent = 150,
                                .tasks = 256,
