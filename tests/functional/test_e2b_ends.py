@@ -4,7 +4,10 @@ import json
 import re
 
 import e2b_engine
+import pytest
 from e2b_engine import KEY, UNIT, inside
+
+pytestmark = pytest.mark.long  # whoever is killed has to be waited for
 
 HOLD = """
 import sys

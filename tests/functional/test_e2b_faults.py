@@ -5,6 +5,8 @@ import json
 import pytest
 from e2b_engine import configure, inside, refusal, stop
 
+pytestmark = pytest.mark.long  # each fault of the cloud waits for a limit
+
 # A program that is in the middle of its run.
 BUSY = ["sh", "-c", "echo kept >kept; echo begun; sleep 1000"]
 

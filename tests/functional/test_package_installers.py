@@ -8,6 +8,8 @@ import pathlib
 
 import pytest
 
+pytestmark = pytest.mark.long  # the installers alone; test_packages.py has them in their sandboxes
+
 PACKAGES = pathlib.Path(__file__).parents[2] / "helper" / "packages"
 MARKER = "/tmp/code-of-a-package-ran"
 ESCAPED = ("/tmp/escaped.py", "/tmp/escaped.js")
