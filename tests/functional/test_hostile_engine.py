@@ -272,12 +272,17 @@ def test_a_directory_of_the_machine_is_no_workspace(double, directory):
         "engine.ready()",
         "engine.say('greeting')",
         "engine.say_bytes(b'{')",
-        "engine.say('error', phase='run', message='So it goes.')",
         "engine.say('ended', why='exit', cleaned=True, memoryPeakBytes=1 << 63)",
     ],
 )
 def test_nonsense_after_go_ends_the_run_as_lost(double, nonsense):
     lost(double.play(f"engine.go(); {nonsense}; engine.hung_up()"))
+
+
+def test_engine_that_could_not_start_the_program_is_believed(double):
+    played = double.play("engine.go(); engine.say('error', phase='run', message='So it goes.'); engine.hung_up()")
+    assert played.status == 126 and played.record["status"] == "failed", vars(played)
+    assert "The program was not started: So it goes." in played.errors
 
 
 def test_the_second_ended_is_not_heard(double):
