@@ -507,6 +507,17 @@ static bool is_stale(const struct layer_claim *claim, json_object *facts)
     return created > now || now - created > claim->layers->manager->config.packages.max_age_usec;
 }
 
+/* Denied= may have grown since it was installed. */
+static bool is_denied(const struct layer_claim *claim, json_object *facts,
+                      struct install_failure *ret)
+{
+    json_object *resolved = json_object_object_get(facts, "resolved");
+
+    return json_object_is_type(resolved, json_type_array) &&
+           !install_is_allowed(claim->request.ecosystem,
+                               claim->layers->manager->config.packages.denied, resolved, ret);
+}
+
 /* One that cannot be used any more, by nobody. */
 static void replace(struct layer_claim *claim)
 {
@@ -524,16 +535,24 @@ static void looked(struct layer_claim *claim, int error, json_object *facts)
 {
     struct layers *layers = claim->layers;
     uid_t uid = claim->request.uid;
+    struct install_failure failure;
+    bool denied = error == 0 && is_denied(claim, facts, &failure);
 
     if (error == -ENOENT) {
         need_build(claim);
     } else if (error < 0 && error != -EBADMSG) {
         settle_error(claim, error);
-    } else if ((error == -EBADMSG || is_stale(claim, facts)) &&
+    } else if ((error == -EBADMSG || denied || is_stale(claim, facts)) &&
                !is_claimed(layers, uid, claim->key, claim)) {
         replace(claim);
     } else if (error == -EBADMSG) {
         settle_error(claim, error);
+    } else if (denied) {
+        settle(claim, &(const struct layer_result){
+                          .failure = &failure,
+                          .key = claim->key,
+                          .resolved = json_object_object_get(facts, "resolved"),
+                      });
     } else {
         note_known(layers, uid, claim->key, get_number(facts, "bytes"),
                    get_number(facts, "usedUSec"));
