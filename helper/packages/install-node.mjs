@@ -103,8 +103,9 @@ function explain(request, { error, stderr, answer }) {
 function resolved(work) {
     const { packages = {} } = parse(readFileSync(`${work}/package-lock.json`, "utf8"));
     const found = Object.entries(packages).filter(([path]) => path !== "");
-    return found.map(([path, { version = "", integrity = "" }]) => ({
-        name: path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length), version, hash: integrity,
+    // It has a name besides where the folder is called otherwise: what needs it may call it what it likes.
+    return found.map(([path, { name = "", version = "", integrity = "" }]) => ({
+        name: name || path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length), version, hash: integrity,
     }));
 }
 

@@ -170,6 +170,9 @@ def npm_projects():
         "tampered": {"1.0.0": npm_tarball("tampered", "1.0.0", plain)},
         "odd": {"1.0.0": npm_tarball("odd", "1.0.0", plain, odd=odd)},
         "bomb": {"1.0.0": npm_tarball("bomb", "1.0.0", {"index.js": "x" * BOMB})},
+        "masked": {"1.0.0": npm_tarball("masked", "1.0.0", plain, dependencies={"friend": "npm:leaf@1.0.0"})},
+        "heir": {"1.0.0": npm_tarball("heir", "1.0.0", plain, dependencies={"OldLeaf": "*"})},
+        "OldLeaf": {"1.0.0": npm_tarball("OldLeaf", "1.0.0", plain)},
     }
 
 

@@ -306,6 +306,10 @@ def test_node_versions_that_were_asked_for_are_taken(node, index):
     assert {name: package["version"] for name, package in resolved.items()} == {"kettle": "1.0.0", "leaf": "1.0.0"}
 
 
+def test_node_package_that_is_called_otherwise_is_told_by_its_own_name(node, index):
+    assert set(node.install(f"{index}/npm/", "masked")) == {"masked", "leaf"}
+
+
 def test_node_progress_is_told_in_order(node, index):
     phases = [event["phase"] for event in node.events(f"{index}/npm/", "kettle") if event["event"] == "progress"]
     assert phases == ["resolve", "download", "install"]
