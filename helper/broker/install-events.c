@@ -148,6 +148,20 @@ int install_event_parse(const char *line, size_t size, struct install_event *ret
     return r;
 }
 
+/* Old packages of npm have capitals, with which nobody may ask for one any more. A rule for the
+ * same letters is meant for them, too. */
+static bool normalise(enum ecosystem ecosystem, const char *name, char ret[PACKAGE_NAME_MAX + 1])
+{
+    char small[PACKAGE_NAME_MAX + 1];
+    size_t n = strlen(name);
+
+    if (n >= sizeof(small))
+        return false;
+    for (size_t i = 0; i <= n; i++)
+        small[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+    return package_normalise_name(ecosystem, small, ret);
+}
+
 bool install_is_allowed(enum ecosystem ecosystem, char *const *denied, json_object *resolved,
                         struct install_failure *ret)
 {
@@ -157,7 +171,7 @@ bool install_is_allowed(enum ecosystem ecosystem, char *const *denied, json_obje
     for (size_t i = 0; i < json_object_array_length(resolved); i++) {
         const char *name = json_get_string(json_object_array_get_idx(resolved, i), "name");
         const char *rule = NULL;
-        if (package_normalise_name(ecosystem, name, normal) &&
+        if (normalise(ecosystem, name, normal) &&
             package_is_allowed(ecosystem, any, denied, normal, &rule))
             continue;
         install_fail(ret, "denied",

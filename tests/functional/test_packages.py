@@ -251,6 +251,8 @@ def test_lists_of_the_administrator_hold_for_names_and_for_what_comes_along(mach
         error = failure(machine, "tea")
         assert error["kind"] == "denied" and error["package"] == "leaf"
         assert run(machine, "py_kettle", code="import kettle; print(kettle.hot)")["stdout"]["text"] == "True\n"
+        assert failure(machine, "masked", code="1", args=["-l", "node"])["package"] == "leaf"
+        assert run(machine, "heir", code="console.log(require('heir'))", args=["-l", "node"])["stdout"]["text"] == "plain\n"
     # A layer from before the list was longer is no way around it.
     assert run(machine, "tea")["stdout"]["text"] == MADE_OF_TEA
     with machine.configured("[Packages]\nDenied=leaf\n"):

@@ -372,6 +372,22 @@ static void what_came_along_is_held_against_the_list(void **state)
     json_object_put(event.resolved);
 }
 
+static void old_names_of_node_may_come_along(void **state)
+{
+    struct install_failure failure;
+    struct install_event event;
+
+    assert_int_equal(parse("{\"event\":\"resolved\",\"packages\":[{\"name\":\"JSONStream\","
+                           "\"version\":\"1.3.5\"}]}",
+                           &event),
+                     0);
+    assert_true(install_is_allowed(ECOSYSTEM_NODE, no_strings, event.resolved, &failure));
+    assert_false(install_is_allowed(ECOSYSTEM_NODE, (char *[]){ "jsonstream", NULL },
+                                    event.resolved, &failure));
+    assert_string_equal(failure.package, "JSONStream");
+    json_object_put(event.resolved);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -393,6 +409,7 @@ int main(void)
         T(events_are_understood),
         T(events_that_are_not_well_formed_are_none),
         T(what_came_along_is_held_against_the_list),
+        T(old_names_of_node_may_come_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
