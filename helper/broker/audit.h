@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #define AUDIT_SOCKET "/run/systemd/journal/socket"
-#define AUDIT_RECORD_MAX (32 * 1024)
+#define AUDIT_RECORD_MAX (64 * 1024)
 #define AUDIT_VALUE_MAX 1024 /* bytes of one escaped value; longer ones end in "…" */
 
 enum audit_event {

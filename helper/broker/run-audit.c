@@ -22,10 +22,14 @@ static void add_identity(struct audit_record *record, const struct run *run)
     audit_add(record, "UNIT", run->unit);
 }
 
-/* What was asked for, each a value of the field PACKAGES; as many as fit. */
+/* journald throws an entry away that has more than 1024 fields (ENTRY_FIELD_COUNT_MAX). */
+#define RESOLVED_MAX 800
+
+/* What was asked for, each a value of the field PACKAGES. All of them fit: PACKAGES_MAX times
+ * PACKAGE_TEXT_MAX are 26 KiB. */
 static void add_packages(struct audit_record *record, const struct run *run)
 {
-    for (size_t i = 0; i < run->plan.n_packages && record->size < AUDIT_RECORD_MAX / 2; i++)
+    for (size_t i = 0; i < run->plan.n_packages; i++)
         audit_add(record, "PACKAGES", run->plan.packages[i].text);
 }
 
@@ -235,7 +239,7 @@ static void add_resolved(struct audit_record *record, json_object *resolved)
     for (size_t i = 0; i < n; i++) {
         json_object *package = json_object_array_get_idx(resolved, i);
         const char *hash = json_get_string(package, "hash");
-        if (record->size > AUDIT_RECORD_MAX - 4096) {
+        if (i == RESOLVED_MAX || record->size > AUDIT_RECORD_MAX - 4096) {
             audit_add_u64(record, "MORE_PACKAGES", n - i);
             return;
         }
