@@ -15,6 +15,7 @@
 #include <systemd/sd-daemon.h>
 
 #define USER_LAYERS_MAX 256
+#define ENTRY_BYTES 4096   /* that a file or folder takes besides, whatever is in it */
 #define REQUESTED_MAX 2000 /* bytes of what was asked for, in a layer's facts */
 
 /* One that is there. */
@@ -22,7 +23,7 @@ struct known {
     struct known *next;
     uid_t uid;
     char key[LAYER_KEY_LENGTH + 1];
-    uint64_t bytes, used_usec;
+    uint64_t bytes, used_usec; /* bytes on the disk, about */
 };
 
 struct build {
@@ -92,7 +93,18 @@ static bool is_of(uid_t uid, const char *key, uid_t other_uid, const char *other
     return uid == other_uid && strcmp(key, other_key) == 0;
 }
 
+static uint64_t get_number(json_object *object, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(object, key));
+}
+
 /* ---- those that are there */
+
+/* By a layer's facts. */
+static uint64_t disk_bytes(json_object *facts)
+{
+    return get_number(facts, "bytes") + ENTRY_BYTES * get_number(facts, "entries");
+}
 
 static struct known *find_known(const struct layers *layers, uid_t uid, const char *key)
 {
@@ -362,11 +374,6 @@ static void fail_installed(struct build *build, int error, json_object *result)
     conclude_failed(build, &failure, false);
 }
 
-static uint64_t get_number(json_object *object, const char *key)
-{
-    return json_object_get_uint64(json_object_object_get(object, key));
-}
-
 static void on_stored(int error, json_object *result, int fd, void *userdata)
 {
     struct build *build = userdata;
@@ -379,7 +386,7 @@ static void on_stored(int error, json_object *result, int fd, void *userdata)
         fail_installed(build, error, result);
         return;
     }
-    note_known(build->layers, build->uid, build->key, get_number(result, "bytes"),
+    note_known(build->layers, build->uid, build->key, disk_bytes(result),
                clock_usec(CLOCK_REALTIME));
     (void)json_add(build->facts, "bytes", json_object_get(json_object_object_get(result, "bytes")));
     conclude(build, &told);
@@ -554,8 +561,7 @@ static void looked(struct layer_claim *claim, int error, json_object *facts)
                           .resolved = json_object_object_get(facts, "resolved"),
                       });
     } else {
-        note_known(layers, uid, claim->key, get_number(facts, "bytes"),
-                   get_number(facts, "usedUSec"));
+        note_known(layers, uid, claim->key, disk_bytes(facts), get_number(facts, "usedUSec"));
         settle(claim, &(const struct layer_result){
                           .key = claim->key,
                           .image_digest = claim->system,
@@ -784,7 +790,7 @@ static void on_loaded(int error, json_object *result, int fd, void *userdata)
         json_object *layer = json_object_array_get_idx(list, i);
         const char *key = json_get_string(layer, "key");
         if (layer_key_valid(key))
-            note_known(layers, (uid_t)get_number(layer, "uid"), key, get_number(layer, "bytes"),
+            note_known(layers, (uid_t)get_number(layer, "uid"), key, disk_bytes(layer),
                        get_number(layer, "usedUSec"));
     }
     resume_claims(layers);

@@ -153,6 +153,7 @@ static int write_facts(int layer, const char *key, json_object *facts, const str
     r = r < 0 ? r : json_add_uint64(facts, "createdUSec", clock_usec(CLOCK_REALTIME));
     r = r < 0 ? r : json_add_uint64(facts, "bytes", in->bytes);
     r = r < 0 ? r : json_add_uint64(facts, "files", in->files);
+    r = r < 0 ? r : json_add_uint64(facts, "entries", in->entries);
     if (r < 0)
         return r;
     const char *text = json_text(facts, &size);
@@ -193,6 +194,7 @@ static json_object *install_result(const struct install *in, int error)
         return json_add_string(result, "reason", in->reason) < 0 ? NULL : TAKE_PTR(result);
     if (json_add_uint64(result, "bytes", in->bytes) < 0 ||
         json_add_uint64(result, "files", in->files) < 0 ||
+        json_add_uint64(result, "entries", in->entries) < 0 ||
         json_add_uint64(result, "skipped", in->skipped) < 0)
         return NULL;
     return TAKE_PTR(result);

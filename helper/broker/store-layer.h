@@ -31,8 +31,8 @@ struct layer_source {
 /* Copies the folder and makes the layer of it, synced. Links, FIFOs, sockets and devices are left
  * out. @facts are the members of layer.json that the broker gives. @job is the job's socket, see
  * collect_workspace(). Returns 0, or a negative errno: -EFBIG if it breaks a limit, -EEXIST if
- * there is such a layer. @ret_result is a new object: { "bytes", "files", "skipped" }, or with
- * -EFBIG { "reason" }; else NULL. */
+ * there is such a layer. @ret_result is a new object: { "bytes", "files", "entries" (files and
+ * folders), "skipped" }, or with -EFBIG { "reason" }; else NULL. */
 int layer_install(int state, uid_t uid, const char *key, const struct layer_source *source,
                   json_object *facts, int job, json_object **ret_result);
 

@@ -89,7 +89,8 @@ struct listing {
 /* A new object, or NULL out of memory. */
 static json_object *shorten(json_object *facts, uid_t uid)
 {
-    static const char *const kept[] = { "key", "createdUSec", "usedUSec", "bytes", "files" };
+    static const char *const kept[] = { "key",   "createdUSec", "usedUSec",
+                                        "bytes", "files",       "entries" };
     _cleanup_json_ json_object *entry = json_object_new_object();
 
     if (!entry || json_add_uint64(entry, "uid", uid) < 0)
