@@ -210,10 +210,12 @@ void config_packages_release(struct config_packages *packages)
 /* ---- the way to the index */
 
 /* The administrator named the index, so it may be in a private network, or this machine. An address
- * stands for itself; behind a name there may be any but the link-local ones, where clouds answer
- * with their secrets. */
+ * stands for itself; behind a name there may be any but the link-local ones and two more, where
+ * clouds answer with their secrets. */
 static int allow_addresses(const struct package_index *index, struct egress_start *start)
 {
+    static const char *const secret[] = { "169.254.0.0/16", "fe80::/10", "168.63.129.16",
+                                          "fd00:ec2::254" };
     struct ip_address address;
 
     if (index->is_built_in)
@@ -223,9 +225,9 @@ static int allow_addresses(const struct package_index *index, struct egress_star
     int r = ip_prefix_list_add(&start->allowed_addresses, "0.0.0.0/0");
     if (r >= 0)
         r = ip_prefix_list_add(&start->allowed_addresses, "::/0");
-    if (r >= 0)
-        r = ip_prefix_list_add(&start->denied_addresses, "169.254.0.0/16");
-    return r < 0 ? r : ip_prefix_list_add(&start->denied_addresses, "fe80::/10");
+    for (size_t i = 0; r >= 0 && i < ELEMENTS(secret); i++)
+        r = ip_prefix_list_add(&start->denied_addresses, secret[i]);
+    return r;
 }
 
 static int allow_names(const struct config_packages *packages, const struct package_index *index,
