@@ -110,6 +110,10 @@ static int add_file(json_object *array, const char *path)
         return say_failure(EXIT_OURS, "Failed", NULL, "cannot read %s: %s", name,
                            n == FILE_MAX ? "it is too large" : strerror(errno));
     text[n] = '\0';
+    /* UTF-16, for one, which would end in the middle of the first word. */
+    if (strlen(text) < n)
+        return say_failure(EXIT_OURS, "Failed", NULL, "cannot read %s: it is no text in UTF-8",
+                           name);
     for (char *at = text, *line; r == 0 && (line = next_line(&at, &number)); first = number + 1)
         r = take_line(array, path, first, line);
     return r;
