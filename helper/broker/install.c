@@ -37,7 +37,7 @@ struct install {
     struct manager *manager;
     struct install_callbacks callbacks;
     char id[17];
-    char *engine, *interpreter;
+    char *engine, *interpreter, *image_digest;
     enum ecosystem ecosystem;
     int files[2]; /* sealed memfds: installer, request */
     enum install_state state;
@@ -71,6 +71,7 @@ struct install *install_free(struct install *install)
     free(install->line);
     free(install->engine);
     free(install->interpreter);
+    free(install->image_digest);
     free(install);
     return NULL;
 }
@@ -472,10 +473,16 @@ static void listening(struct install *install, int error, int socket)
 
 /* ---- the sandbox */
 
-static void ready(struct install *install)
+static void ready(struct install *install, const struct engine_ready *message)
 {
     if (install->state != PREPARING)
         return;
+    if (install->image_digest && strcmp(install->image_digest, message->image_digest) != 0) {
+        FAIL(install, OTHER, "Try again.",
+             "The image was changed while the packages were made ready.");
+        finish(install);
+        return;
+    }
     (void)await_start(install);
     if (!install->egress)
         next_put(install);
@@ -536,7 +543,7 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
         progress(install, event->progress);
         break;
     case SANDBOX_READY:
-        ready(install);
+        ready(install, event->ready);
         break;
     case SANDBOX_LISTENING:
         listening(install, event->listening.error, event->listening.socket);
@@ -638,11 +645,14 @@ int install_begin(struct manager *manager, const struct install_request *request
         .ecosystem = request->ecosystem,
         .engine = strdup(request->engine),
         .interpreter = strdup(request->interpreter),
+        .image_digest = request->image_digest ? strdup(request->image_digest) : NULL,
         .files = { -1, -1 },
         .output = -1,
         .line = malloc(INSTALL_LINE_MAX),
     };
     int r = install->engine && install->interpreter && install->line ? 0 : -ENOMEM;
+    if (request->image_digest && !install->image_digest)
+        r = -ENOMEM;
     if (r == 0 && getrandom(&random, sizeof(random), 0) != sizeof(random))
         r = -errno;
     if (r == 0) {

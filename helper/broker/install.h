@@ -12,6 +12,7 @@ struct install;
 struct install_request {
     uid_t uid;
     const char *engine, *image; /* image NULL: the engine runs none */
+    const char *image_digest;   /* which state of it; NULL: any */
     const char *interpreter;
     enum ecosystem ecosystem;
     const struct package *packages;

@@ -468,16 +468,18 @@ static int start_build(struct layer_claim *claim)
     struct layers *layers = claim->layers;
     struct build *build = calloc(1, sizeof(*build));
     const struct install_callbacks callbacks = { on_progress, on_installed, build };
+    struct install_request request = claim->request;
 
     if (!build)
         return -ENOMEM;
+    request.image_digest = request.image ? claim->system : NULL;
     build->layers = layers;
     build->uid = claim->request.uid;
     memcpy(build->key, claim->key, sizeof(build->key));
     build->began_usec = clock_usec(CLOCK_MONOTONIC);
     build->next = layers->builds;
     layers->builds = build;
-    int r = install_begin(layers->manager, &claim->request, &callbacks, &build->install);
+    int r = install_begin(layers->manager, &request, &callbacks, &build->install);
     if (r < 0) {
         build_free(build);
         return r;
