@@ -55,10 +55,17 @@ static int limit_cloud(const struct config_network *network, struct plan *plan,
 {
     size_t size = 0;
 
+    /* To the engine no names at all are any. */
+    if (network->allowed_names.n == 0)
+        return refusal_reject(refusal, FIELD, HINT, "AllowedNames= allows no host.");
     if (plan->hosts.n == 0 && !is_any(&network->allowed_names))
         plan->hosts = network->allowed_names;
-    for (size_t i = 0; i < plan->hosts.n; i++)
+    for (size_t i = 0; i < plan->hosts.n; i++) {
+        int r = admit_host(network, plan->hosts.items[i], refusal);
+        if (r < 0)
+            return r;
         size += strlen(plan->hosts.items[i]) + 1;
+    }
     if (size > REQUEST_HOSTS_TEXT_MAX)
         return refusal_reject(refusal, FIELD, HINT,
                               "AllowedNames= has too many hosts for a run in the cloud: name those "

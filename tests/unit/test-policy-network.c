@@ -178,6 +178,23 @@ static void without_an_egress_process_there_is_no_proxy(void **state)
     assert_string_equal(variable("PIP_RETRIES"), "0");
 }
 
+static void lists_hold_in_a_cloud_as_names_that_are_allowed_or_nothing_runs_there(void **state)
+{
+    char text[POLICY_HOSTS_TEXT];
+
+    plan.cloud = true;
+    assert_int_equal(config_network_add_names(&config.network.allowed_names, ""), 0);
+    assert_int_equal(policy_network(&config, &request, &plan, &refusal), -EPERM);
+    assert_string_equal(refusal.reason, "AllowedNames= allows no host.");
+    assert_int_equal(config_network_add_names(&config.network.allowed_names, "a.example b.example"),
+                     0);
+    assert_admitted();
+    assert_string_equal(policy_hosts_text(&plan, text), "a.example b.example");
+    assert_int_equal(config_network_add_names(&config.network.denied_names, "b.example"), 0);
+    assert_int_equal(policy_network(&config, &request, &plan, &refusal), -EPERM);
+    assert_string_equal(refusal.reason, "'b.example' is refused by DeniedNames=b.example.");
+}
+
 static const char *digest(const char *host, const char *second)
 {
     plan.argv = no_strings;
@@ -213,6 +230,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(any_host_may_be_named_where_nothing_is_configured_but_no_address),
+        TEST(lists_hold_in_a_cloud_as_names_that_are_allowed_or_nothing_runs_there),
         TEST(denied_hosts_are_refused_by_the_rule_that_says_so),
         TEST(hosts_that_are_not_allowed_are_refused),
         TEST(without_names_any_host_is_meant),
