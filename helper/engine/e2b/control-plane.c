@@ -248,19 +248,35 @@ static int post_create(struct cloud *cloud, const struct cloud_request *request,
     return call_path(cloud, &call, ret, "%s/sandboxes", cloud->is_v1 ? "" : "/v2");
 }
 
+struct unknown {
+    struct cloud *cloud;
+    const struct cloud_labels *labels;
+    bool is_removed;
+};
+
+/* A server that does not filter tells of others', too. */
 static int delete_listed(const char *id, json_object *labels, void *userdata)
 {
-    return cloud_delete_surely(userdata, id, CLOUD_TIMEOUT_USEC);
+    struct unknown *unknown = userdata;
+    const char *run = labels ? json_get_string(labels, CLOUD_LABEL_RUN) : NULL;
+
+    if (!run || strcmp(run, unknown->labels->run) != 0)
+        return 0;
+    int r = cloud_delete_surely(unknown->cloud, id, CLOUD_TIMEOUT_USEC);
+    unknown->is_removed = r >= 0;
+    return r;
 }
 
 /* After a create of which nobody knows how it ended. What was noted about it stays. */
 static void remove_unknown(struct cloud *cloud, const struct cloud_labels *labels)
 {
+    struct unknown unknown = { cloud, labels, false };
     char error[sizeof(cloud->error)];
     bool unusable = cloud->unusable;
 
     memcpy(error, cloud->error, sizeof(error));
-    cloud_list(cloud, CLOUD_LABEL_RUN, labels->run, delete_listed, cloud);
+    int r = cloud_list(cloud, CLOUD_LABEL_RUN, labels->run, delete_listed, &unknown);
+    cloud->may_be_left = r < 0 || !unknown.is_removed;
     memcpy(cloud->error, error, sizeof(error));
     cloud->unusable = unusable;
 }

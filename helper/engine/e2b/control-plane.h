@@ -20,7 +20,8 @@ struct cloud {
     const struct config *config;
     bool is_v1; /* there is no /v2 */
     char error[ENGINE_TEXT_MAX + 1];
-    bool unusable; /* the error is one of the whole cloud: another engine may do */
+    bool unusable;    /* the error is one of the whole cloud: another engine may do */
+    bool may_be_left; /* a create may still have made a sandbox, or may yet */
 };
 
 /* What we say about a sandbox of ours: never who the user is. */

@@ -92,7 +92,8 @@ static int on_broker(void *userdata)
     if (outcome != OUTCOME_KILL || grace == 0 || !s->runs || s->asked_to_end)
         return end_with(s, outcome);
     s->asked_to_end = true;
-    uint64_t end = grace < s->lifetime_end - now() ? now() + grace : s->lifetime_end;
+    uint64_t left = s->lifetime_end > now() ? s->lifetime_end - now() : 0;
+    uint64_t end = grace < left ? now() + grace : s->lifetime_end;
     s->cloud.http.deadline_usec = end;
     run_ask_to_end(&s->run);
     return 0;
@@ -448,7 +449,8 @@ static int serve(struct sandbox *s, uint64_t others)
     int r = start(s, others);
     if (r < 0) {
         run_close(&s->run);
-        return s->made ? remove_surely(s, false) : 0;
+        /* What nobody knows of is looked for like what the dead leave, and later. */
+        return s->made ? remove_surely(s, false) : s->cloud.may_be_left ? -EREMOTEIO : 0;
     }
     s->broker_watch->fd = s->broker;
     supervise(s);
