@@ -81,6 +81,24 @@ static void table_is_written_as_csv(void **state)
     }
 }
 
+/* Some kilobytes that would be 400 MB of commas. */
+static void table_that_is_nearly_all_empty_is_no_file(void **state)
+{
+    _cleanup_json_ json_object *columns = json_object_new_object();
+    json_object *column = json_object_new_array();
+    char name[16];
+    size_t size;
+
+    for (int i = 0; i < 20000; i++)
+        assert_int_equal(json_object_array_add(column, json_object_new_int(1)), 0);
+    assert_int_equal(json_object_object_add(columns, "long", column), 0);
+    for (int i = 0; i < 20000; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        assert_int_equal(json_object_object_add(columns, name, json_object_new_array()), 0);
+    }
+    assert_null(shown_csv(columns, &size));
+}
+
 static void more_results_than_are_kept_are_dropped(void **state)
 {
     _cleanup_json_ json_object *result = object("{\"svg\":\"<svg/>\"}");
@@ -193,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_form_of_a_result_is_a_file),
         cmocka_unit_test(table_is_written_as_csv),
+        cmocka_unit_test(table_that_is_nearly_all_empty_is_no_file),
         cmocka_unit_test(more_results_than_are_kept_are_dropped),
         cmocka_unit_test(files_of_the_program_stay_what_they_are),
         cmocka_unit_test(line_is_one_of_the_known_kinds_or_nothing),

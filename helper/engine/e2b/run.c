@@ -375,13 +375,19 @@ enum run_end run_come_home(struct run *run, struct launch_exited *ret)
     return RUN_EXITED;
 }
 
+/* It has nothing to say; kept, it could be without end, since nothing here waits for the reader. */
+static int ignore_output(bool is_stderr, const char *data, size_t size, void *userdata)
+{
+    return 0;
+}
+
 void run_ask_to_end(struct run *run)
 {
     _cleanup_json_ json_object *arguments = arguments_of(run, SCRIPT_TERM);
     struct envd_program program = {
         .arguments = arguments,
         .silence_usec = TERM_SILENCE_USEC,
-        .output = on_output,
+        .output = ignore_output,
         .userdata = run,
     };
     struct envd_result result;

@@ -50,9 +50,11 @@ static bool write_field(FILE *stream, json_object *value)
     return fputc('"', stream) >= 0;
 }
 
+/* 0 also for a table whose empty fields alone are more than is kept: one long column beside many
+ * empty ones is little to send and endless to write. */
 static size_t count_rows(json_object *columns)
 {
-    size_t rows = 0;
+    size_t rows = 0, n = 0;
 
     json_object_object_foreach(columns, name, column)
     {
@@ -60,8 +62,9 @@ static size_t count_rows(json_object *columns)
         if (!json_object_is_type(column, json_type_array))
             return 0;
         rows = json_object_array_length(column) > rows ? json_object_array_length(column) : rows;
+        n++;
     }
-    return rows;
+    return n > 0 && rows <= INTERPRETER_SHOWN_MAX / n ? rows : 0;
 }
 
 static bool write_row(FILE *stream, json_object *columns, size_t row)
