@@ -230,12 +230,24 @@ static json_object *make_body(const struct interpreter_run *run)
     return body;
 }
 
+/* Its port is not open: the template is another one than its name says. */
+static bool is_absent(const struct http_reply *reply)
+{
+    return reply->status == 404 ||
+           (reply->status == 502 && reply->text && strstr(reply->text, "port is not open"));
+}
+
+/* What stands in front of it lost it, and nobody knows when. */
+static bool is_cut(const struct http_reply *reply)
+{
+    return (reply->status == 502 || reply->status == 504) && !is_absent(reply);
+}
+
 static int check_end(struct envd *envd, const struct stream *s, const struct http_reply *reply)
 {
     char words[CLOUD_WORDS_MAX];
 
-    /* Its port is not open: the template is another one than its name says. */
-    if (reply->status == 502 || reply->status == 404)
+    if (is_absent(reply))
         return -ENOPROTOOPT;
     if (reply->status != 200) {
         cloud_words(reply, words);
@@ -277,7 +289,7 @@ int interpreter_run(struct envd *envd, const struct cloud_sandbox *sandbox,
     };
     request.body = json_text(body, &request.body_size);
     int r = http_perform(&envd->cloud->http, &request, &reply);
-    *ret_may_have_started = r < 0 ? !http_was_not_sent(r) : reply.status == 200;
+    *ret_may_have_started = r < 0 ? !http_was_not_sent(r) : reply.status == 200 || is_cut(&reply);
     r = r < 0 ? cloud_fail_transport(envd->cloud, r, "The code interpreter")
               : check_end(envd, &s, &reply);
     free(s.line);
