@@ -42,6 +42,13 @@ static size_t list(const struct request *request, size_t n, char *buffer, size_t
     return i;
 }
 
+/* Of descriptors nobody knows what will come. */
+static const char *input_text(const struct request *request)
+{
+    return request->stdin_memfd >= 0 || request->streams == STREAMS_DESCRIPTORS ? ", standard input"
+                                                                                : "";
+}
+
 const char *leaving_text(const struct request *request, const struct plan *plan,
                          char buffer[LEAVING_TEXT])
 {
@@ -57,11 +64,9 @@ const char *leaving_text(const struct request *request, const struct plan *plan,
     for (size_t i = 0; i < request->n_inputs; i++)
         bytes += request->inputs[i].size;
     if (listed == n)
-        snprintf(buffer, LEAVING_TEXT, "%s%s", text,
-                 request->stdin_memfd >= 0 ? ", standard input" : "");
+        snprintf(buffer, LEAVING_TEXT, "%s%s", text, input_text(request));
     else
         snprintf(buffer, LEAVING_TEXT, "%zu files, %s: %s, and %zu more%s", n,
-                 format_bytes(bytes, all), text, n - listed,
-                 request->stdin_memfd >= 0 ? ", standard input" : "");
+                 format_bytes(bytes, all), text, n - listed, input_text(request));
     return buffer;
 }
