@@ -66,26 +66,28 @@ static struct audit_user *find_user(struct audit_usage *usage, uint32_t uid)
     return &users[at];
 }
 
-/* One record of an end. What never ran has no time. */
+/* One record of an end. What never ran has no time, but may have had a sandbox in a cloud. */
 static int count(sd_journal *journal, struct audit_usage *usage)
 {
-    uint64_t uid, wall = 0, more = 0;
+    uint64_t uid, wall = 0, cloud = 0, more = 0;
     char name[VALUE_MAX];
 
-    if (!read_number(journal, "SBXCTL_UID", &uid) || uid > UINT32_MAX ||
-        !read_number(journal, "SBXCTL_WALL_USEC", &wall))
+    if (!read_number(journal, "SBXCTL_UID", &uid) || uid > UINT32_MAX)
+        return 0;
+    bool ran = read_number(journal, "SBXCTL_WALL_USEC", &wall);
+    bool cost = read_number(journal, "SBXCTL_CLOUD_USEC", &cloud);
+    if (!ran && !cost)
         return 0;
     struct audit_user *user = find_user(usage, (uint32_t)uid);
     if (!user)
         return -ENOMEM;
     if (read_field(journal, "SBXCTL_USER", name))
         snprintf(user->name, sizeof(user->name), "%.63s", name);
-    user->runs++;
-    user->wall_usec += wall;
+    user->runs += ran;
+    user->wall_usec += ran ? wall : 0;
+    user->cloud_usec += cost ? cloud : 0;
     if (read_number(journal, "SBXCTL_CPU_USEC", &more))
         user->cpu_usec += more;
-    if (read_number(journal, "SBXCTL_CLOUD_USEC", &more))
-        user->cloud_usec += more;
     return 0;
 }
 

@@ -176,9 +176,12 @@ int cloud_budget_take(struct cloud_budget *budget, uid_t uid, uint64_t usec, uin
 {
     if (usec > cloud_budget_left(budget, uid, now_usec))
         return -EDQUOT;
-    int r = set_used(budget, uid, used(budget, uid) + usec);
-    if (r < 0)
+    uint64_t before = used(budget, uid);
+    int r = set_used(budget, uid, before + usec);
+    if (r < 0) {
+        set_used(budget, uid, before);
         return r;
+    }
     *ret_day = budget->day;
     return 0;
 }
