@@ -36,7 +36,8 @@ static bool find_ecosystem(const struct plan *plan, enum ecosystem *ret)
 bool policy_packages_possible(const struct config *config, const struct plan *plan,
                               enum ecosystem *ret)
 {
-    return find_ecosystem(plan, ret) && (plan->approvals & APPROVAL_CLOUD) == 0 &&
+    return find_ecosystem(plan, ret) &&
+           (plan->approvals & (APPROVAL_CLOUD | APPROVAL_IMAGE)) == 0 &&
            config->packages.allowed[0];
 }
 
@@ -101,6 +102,10 @@ int policy_packages(const struct config *config, const struct request *request, 
         return reject(refusal, "Use an engine of this machine: --engine systemd",
                       "The engine '%.60s' is in the cloud, and has no packages of this machine.",
                       plan->engine);
+    /* Its pip or npm would be the caller's, and have the way to the index. */
+    if (plan->approvals & APPROVAL_IMAGE)
+        return reject(refusal, "Leave out --image, or --with if the image has what is needed.",
+                      "Packages are installed by the images of this machine's list only.");
     if (request->require_hashes && plan->ecosystem == ECOSYSTEM_NODE)
         return reject(refusal, "Leave out --require-hashes; npm checks those of its registry.",
                       "Packages of Node are not named with hashes.");

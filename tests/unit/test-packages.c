@@ -227,6 +227,8 @@ static void other_languages_and_the_cloud_have_no_packages(void **state)
     plan.language = &node;
     plan.approvals = APPROVAL_CLOUD;
     assert_refused("The engine 'systemd' is in the cloud, and has no packages of this machine.");
+    plan.approvals = APPROVAL_IMAGE;
+    assert_refused("Packages are installed by the images of this machine's list only.");
     plan.approvals = 0;
     request.require_hashes = true;
     assert_refused("Packages of Node are not named with hashes.");
