@@ -159,5 +159,9 @@ int layers_reply_remove(struct manager *manager, struct varlink_call *call)
     if (r >= 0)
         return 0;
     question_free(question);
+    if (r == -EAGAIN) {
+        result_answer_failed(call, "Too many of your packages are being removed at once");
+        return 0;
+    }
     return r == -EBUSY ? answer_key(call, "io.sbxctl.Sandbox.LayerInUse", parameters.key) : r;
 }

@@ -15,8 +15,9 @@
 #include <systemd/sd-daemon.h>
 
 #define USER_LAYERS_MAX 256
-#define ENTRY_BYTES 4096   /* that a file or folder takes besides, whatever is in it */
-#define REQUESTED_MAX 2000 /* bytes of what was asked for, in a layer's facts */
+#define USER_REMOVALS_MAX 8 /* at once */
+#define ENTRY_BYTES 4096    /* that a file or folder takes besides, whatever is in it */
+#define REQUESTED_MAX 2000  /* bytes of what was asked for, in a layer's facts */
 
 /* One that is there. */
 struct known {
@@ -237,11 +238,23 @@ static int start_removal(struct layers *layers, uid_t uid, const char *key,
     return r;
 }
 
+static size_t count_removals(const struct layers *layers, uid_t uid)
+{
+    size_t n = 0;
+
+    for (const struct removal *removal = layers->removals; removal; removal = removal->next)
+        n += removal->uid == uid;
+    return n;
+}
+
 int layers_remove(struct layers *layers, uid_t uid, const char *key,
                   void (*done)(int error, void *userdata), void *userdata)
 {
     if (layers_in_use(layers, uid, key) || find_removal(layers, uid, key))
         return -EBUSY;
+    /* The store has one queue for all users. */
+    if (count_removals(layers, uid) >= USER_REMOVALS_MAX)
+        return -EAGAIN;
     return start_removal(layers, uid, key, done, userdata);
 }
 

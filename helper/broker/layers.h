@@ -40,7 +40,9 @@ int layers_claim(struct layers *layers, const struct install_request *request,
 struct layer_claim *layer_claim_free(struct layer_claim *claim);
 
 bool layers_in_use(const struct layers *layers, uid_t uid, const char *key);
-/* Removes a layer that is not in use. Returns 0, -EBUSY, or another negative errno; else @done, if
- * it is not NULL, is called with the store's answer. */
+/* Removes a layer that is not in use. Returns 0, -EBUSY, -EAGAIN if the user has too many removed
+ * at once, or another negative errno; else @done, if it is not NULL, is called with the store's
+ * answer.
+ */
 int layers_remove(struct layers *layers, uid_t uid, const char *key,
                   void (*done)(int error, void *userdata), void *userdata);
