@@ -287,7 +287,8 @@ def test_each_connection_is_recorded_with_what_it_did(lab):
         socks("good.example", 80)
     """)
     assert result["status"] == "succeeded", result
-    records = lab.connections(result["id"])
+    # Recorded as they end, which is when all is delivered.
+    records = sorted(lab.connections(result["id"]), key=lambda r: r["SBXCTL_PROTOCOL"])
     assert [r["SBXCTL_PROTOCOL"] for r in records] == ["connect", "http", "socks5"]
     for record in records:
         assert record["SBXCTL_HOST"] == "good.example" and record["SBXCTL_ADDRESS"] == WEB

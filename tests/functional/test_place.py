@@ -2,6 +2,7 @@
 what to do; and the limits act in whatever kind of control groups the host has."""
 
 import contextlib
+import re
 
 HELPER = "sbxctl-helper"
 ENGINE = "sbxctl-engine-systemd"
@@ -82,7 +83,7 @@ def test_case_28_engine_whose_socket_is_missing(machine):
         machine.run(["systemctl", "stop", ENGINE + ".socket", ENGINE + ".service"], check=True)
         what, advice = told(machine, 125)
         assert "There is no engine 'systemd' on this machine." in what
-        assert "Use --engine with one of: docker." in advice
+        assert re.search(r"Use --engine with one of: .*\bdocker\b", advice), advice
 
 
 def test_case_28_engine_at_whose_socket_nobody_listens(machine):

@@ -42,14 +42,16 @@ while True:
 
 @pytest.fixture
 def cloud_engine(machine):
-    """An engine named e2b that is there, and hangs up."""
+    """An engine that takes the place of e2b, and hangs up."""
     unit, path = "sbxctl-test-e2b.service", "/run/sbxctl/engine/e2b"
     machine.run(["systemctl", "reset-failed", unit])
+    machine.run(["systemctl", "stop", "sbxctl-engine-e2b.socket", "sbxctl-engine-e2b.service"], check=True)
     machine.run(["systemd-run", f"--unit={unit}", "python3", "-c", HANGS_UP], check=True)
     machine.wait_for(lambda: machine.run(["chown", "sbxctl:", path]).status == 0, 10, "the engine")
     yield
     machine.run(["systemctl", "stop", unit], check=True)
     machine.run(["rm", path], check=True)
+    machine.run(["systemctl", "start", "sbxctl-engine-e2b.socket"], check=True)
 
 
 def approvals(machine, args, user="alice"):
