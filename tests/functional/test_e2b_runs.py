@@ -277,7 +277,7 @@ def test_rule_and_dialog_see_each_file_that_leaves(machine, cloud):
     directory = machine.directory()
     machine.write(f"{directory}/in.csv", b"x" * 2048, "alice")
     machine.write(f"{directory}/job.py", b"1", "alice")
-    wanted = "job.py (1 B), in.csv (2 KiB)"
+    wanted = "job.py (1 B), in.csv (2 KiB), standard input"
     with rules(machine, run_cloud=f'action.lookup("leaving") == "{wanted}" ? {YES} : {NO}'):
         assert run(machine, "--file", f"{directory}/in.csv", f"{directory}/job.py")["status"] == "succeeded"
     with rules(machine, run=f'action.lookup("leaving") == "nothing" ? {YES} : {NO}'):
