@@ -417,14 +417,19 @@ void package_release(struct package *package)
 
 bool package_matches(enum ecosystem ecosystem, const char *pattern, const char *name)
 {
-    char normal[PACKAGE_NAME_MAX + 1];
+    char small[PACKAGE_NAME_MAX + 1], normal[PACKAGE_NAME_MAX + 1];
     size_t n = strlen(pattern);
 
-    if (strcmp(pattern, "*") == 0)
+    if (n > PACKAGE_NAME_MAX)
+        return false;
+    /* Names have small letters, however an administrator writes them. */
+    for (size_t i = 0; i <= n; i++)
+        small[i] = (char)tolower((unsigned char)pattern[i]);
+    if (strcmp(small, "*") == 0)
         return true;
-    if (ecosystem == ECOSYSTEM_NODE && pattern[0] == '@' && ends_with(pattern, "/*"))
-        return strncmp(pattern, name, n - 1) == 0;
-    return package_normalise_name(ecosystem, pattern, normal) && strcmp(normal, name) == 0;
+    if (ecosystem == ECOSYSTEM_NODE && small[0] == '@' && ends_with(small, "/*"))
+        return strncmp(small, name, n - 1) == 0;
+    return package_normalise_name(ecosystem, small, normal) && strcmp(normal, name) == 0;
 }
 
 bool package_is_allowed(enum ecosystem ecosystem, char *const *allowed, char *const *denied,
