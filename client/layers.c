@@ -109,7 +109,7 @@ static int remove_one(struct varlink_client *client, const char *key, json_objec
         return say_failure_errno(-ENOMEM, "cannot remove the packages");
     }
     int r = helper_call(client, "RemoveLayer", parameters, &answer);
-    if (r == 0 && json_object_array_add(removed, json_object_new_string(key)) < 0)
+    if (r == 0 && json_append(removed, json_object_new_string(key)) < 0)
         r = say_failure_errno(-ENOMEM, "cannot remove the packages");
     return r;
 }

@@ -12,6 +12,7 @@
 #include "client/say.h"
 #include "common/cleanup.h"
 #include "common/escape.h"
+#include "common/json.h"
 
 #define FILE_MAX (1024 * 1024)
 #define SPACE " \t\r\f\v"
@@ -28,7 +29,7 @@ static int add(json_object *array, const char *text)
         _cleanup_free_ char *shown = displayed(text);
         return say_failure(EXIT_OURS, "Failed", NULL, "the package '%s' is not valid UTF-8", shown);
     }
-    return json_object_array_add(array, json_object_new_string(text)) < 0
+    return json_append(array, json_object_new_string(text)) < 0
                ? say_failure_errno(-ENOMEM, "cannot name the packages")
                : 0;
 }

@@ -302,10 +302,7 @@ static int add_requirements(json_object *request, const struct install_request *
         size_t used = (size_t)sprintf(text, "%s", package->text);
         for (size_t j = 0; j < package->n_hashes; j++)
             used += (size_t)sprintf(text + used, " --hash=sha256:%s", package->hashes[j]);
-        json_object *string = json_object_new_string(text);
-        r = string && json_object_array_add(list, string) == 0 ? 0 : -ENOMEM;
-        if (r < 0)
-            json_object_put(string);
+        r = json_append(list, json_object_new_string(text));
     }
     return r;
 }

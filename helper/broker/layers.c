@@ -414,7 +414,7 @@ static json_object *requested_array(const struct install_request *request)
         used += strlen(request->packages[i].text);
         if (used > REQUESTED_MAX)
             break;
-        if (json_object_array_add(array, json_object_new_string(request->packages[i].text)) < 0)
+        if (json_append(array, json_object_new_string(request->packages[i].text)) < 0)
             return NULL;
     }
     return TAKE_PTR(array);

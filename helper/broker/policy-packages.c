@@ -135,12 +135,8 @@ json_object *policy_packages_array(const struct plan *plan)
 {
     _cleanup_json_ json_object *array = json_object_new_array();
 
-    for (size_t i = 0; array && i < plan->n_packages; i++) {
-        json_object *text = json_object_new_string(plan->packages[i].text);
-        if (!text || json_object_array_add(array, text) < 0) {
-            json_object_put(text);
+    for (size_t i = 0; array && i < plan->n_packages; i++)
+        if (json_append(array, json_object_new_string(plan->packages[i].text)) < 0)
             return NULL;
-        }
-    }
     return TAKE_PTR(array);
 }
