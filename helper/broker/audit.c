@@ -41,6 +41,7 @@ static const struct audit_text texts[] = {
                            "A sandbox connected to the network, or tried to." },
     [AUDIT_PACKAGES] = { AUDIT_ID_PACKAGES, "Packages were asked for, for a run of code in a "
                                             "sandbox." },
+    [AUDIT_MARKED] = { AUDIT_ID_MARKED, "A person accepted or rejected the outcome of a run." },
     [AUDIT_SWEEP] = { AUDIT_ID_SWEEP, "What an earlier process left behind was looked for." },
     [AUDIT_HELD_BACK] = { AUDIT_ID_HELD_BACK, "Records of requests that came to nothing were left "
                                               "out." },

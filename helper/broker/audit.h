@@ -25,6 +25,7 @@ enum audit_event {
     AUDIT_PULL,
     AUDIT_CONNECTION,
     AUDIT_PACKAGES,
+    AUDIT_MARKED, /* somebody said what the outcome of a run was worth */
 };
 
 struct audit; /* the connection to journald */
