@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,6 +98,16 @@ void audit_add(struct audit_record *record, const char *field, const char *value
         record->error = -ENOMEM;
     else
         append(record, "SBXCTL_", field, escaped);
+}
+
+void audit_add_user(struct audit_record *record, uid_t uid)
+{
+    char buffer[2048];
+    struct passwd entry, *found = NULL;
+
+    audit_add_u64(record, "UID", uid);
+    if (getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+        audit_add(record, "USER", found->pw_name);
 }
 
 void audit_add_u64(struct audit_record *record, const char *field, uint64_t value)

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define AUDIT_SOCKET "/run/systemd/journal/socket"
 #define AUDIT_RECORD_MAX (64 * 1024)
@@ -45,6 +46,8 @@ void audit_record_init(struct audit_record *record, enum audit_event event);
 /* @field without the SBXCTL_ prefix. The value is escaped to one printable line and capped; NULL
  * adds nothing. */
 void audit_add(struct audit_record *record, const char *field, const char *value);
+/* UID, and USER if it has a name. */
+void audit_add_user(struct audit_record *record, uid_t uid);
 void audit_add_u64(struct audit_record *record, const char *field, uint64_t value);
 void audit_add_i64(struct audit_record *record, const char *field, int64_t value);
 

@@ -16,12 +16,13 @@ static const struct {
     const char *method;
     enum authorize_rule rule;
 } rules[] = {
-    { "Run", AUTHORIZE_BY_RISK },          { "List", AUTHORIZE_OWN_RUNS },
-    { "Describe", AUTHORIZE_OWN_RUNS },    { "Cancel", AUTHORIZE_OWN_RUNS },
-    { "Remove", AUTHORIZE_OWN_RUNS },      { "Read", AUTHORIZE_OWN_RUNS },
-    { "PullImage", AUTHORIZE_BY_RISK },    { "GetPolicy", AUTHORIZE_ANYBODY },
-    { "GetEngines", AUTHORIZE_ANYBODY },   { "ListLayers", AUTHORIZE_OWN_RUNS },
-    { "RemoveLayer", AUTHORIZE_OWN_RUNS },
+    { "Run", AUTHORIZE_BY_RISK },         { "Attach", AUTHORIZE_OWN_RUNS },
+    { "List", AUTHORIZE_OWN_RUNS },       { "Describe", AUTHORIZE_OWN_RUNS },
+    { "Cancel", AUTHORIZE_OWN_RUNS },     { "Remove", AUTHORIZE_OWN_RUNS },
+    { "RemoveAll", AUTHORIZE_OWN_RUNS },  { "Mark", AUTHORIZE_OWN_RUNS },
+    { "Read", AUTHORIZE_OWN_RUNS },       { "PullImage", AUTHORIZE_BY_RISK },
+    { "GetPolicy", AUTHORIZE_ANYBODY },   { "GetEngines", AUTHORIZE_ANYBODY },
+    { "ListLayers", AUTHORIZE_OWN_RUNS }, { "RemoveLayer", AUTHORIZE_OWN_RUNS },
 };
 
 enum authorize_rule authorize_method(const char *method)

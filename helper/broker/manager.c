@@ -1,5 +1,6 @@
 /* Start, recovery, serving and end of the broker, see manager.h. */
 #include "broker/manager.h"
+#include "broker/attach.h"
 #include "broker/layers.h"
 #include "broker/methods.h"
 #include "broker/run.h"
@@ -240,6 +241,7 @@ int manager_init(struct manager *manager, struct store *store, const char *state
 
 void manager_release(struct manager *manager)
 {
+    attach_free_all(manager);
     run_free_all(manager);
     manager->layers = layers_free(manager->layers);
     manager->server = varlink_server_unref(manager->server);

@@ -13,6 +13,7 @@
 #include "common/varlink.h"
 
 struct approving;
+struct attachment;
 struct layers;
 struct pull;
 struct run;
@@ -29,6 +30,7 @@ struct manager {
     struct polkit *polkit;
     struct approving *dialogs; /* those whose dialog is open; one per user at most */
     struct run *runs;          /* all that have not been reported, in the order of their arrival */
+    struct attachment *attachments; /* who follows a run */
     struct layers *layers;
     struct pull *pulls; /* images that are being got */
     int staging;        /* directory fd */

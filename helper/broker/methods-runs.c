@@ -1,35 +1,33 @@
-/* What a caller does with its runs, see methods-runs.h. */
+/* What a caller does with its runs, see methods-runs.h: the methods that wait for nobody. */
 #include "broker/methods-runs.h"
+#include "broker/audit.h"
 #include "broker/result.h"
 #include "broker/run.h"
 
-#include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#define LIST_MAX 100
-#define READ_MAX (512 * 1024)
-/* A list waits for its caller above this, far from what the connection bears. */
-#define LIST_PENDING_MAX (256 * 1024)
-
-struct id_parameters {
-    const char *id, *name;
-    uint64_t offset, length;
+struct parameters {
+    const char *id, *verdict;
+    bool kill;
 };
 
-static const struct json_field id_fields[] = {
-    { "id", JSON_FIELD_STRING, offsetof(struct id_parameters, id), true, 0, 64 },
+#define AT(member) offsetof(struct parameters, member)
+static const struct json_field describe_fields[] = {
+    { "id", JSON_FIELD_STRING, AT(id), true, 0, 64 },
 };
 
-static const struct json_field read_fields[] = {
-    { "id", JSON_FIELD_STRING, offsetof(struct id_parameters, id), true, 0, 64 },
-    { "name", JSON_FIELD_STRING, offsetof(struct id_parameters, name), true, 0, 64 * 1024 },
-    { "offset", JSON_FIELD_UINT64, offsetof(struct id_parameters, offset), false, 0, INT64_MAX },
-    { "length", JSON_FIELD_UINT64, offsetof(struct id_parameters, length), false, 1, READ_MAX },
+static const struct json_field cancel_fields[] = {
+    { "id", JSON_FIELD_STRING, AT(id), true, 0, 64 },
+    { "kill", JSON_FIELD_BOOL, AT(kill), false, 0, 0 },
 };
 
-static int answer_id(struct varlink_call *call, const char *error, const char *id)
+static const struct json_field mark_fields[] = {
+    { "id", JSON_FIELD_STRING, AT(id), true, 0, 64 },
+    { "verdict", JSON_FIELD_STRING, AT(verdict), true, 0, 16 },
+};
+#undef AT
+
+int methods_answer_id(struct varlink_call *call, const char *error, const char *id)
 {
     json_object *fields = json_object_new_object();
 
@@ -37,142 +35,38 @@ static int answer_id(struct varlink_call *call, const char *error, const char *i
     return varlink_error(call, error, fields);
 }
 
-/* Finds the caller's run by the parameter "id". Returns 1 with @ret_entry or @ret_run (or both)
- * set, or what answering with an error returned (0 or negative). */
-static int find_run(struct varlink_call *call, struct manager *manager,
-                    const struct json_field *fields, size_t n_fields,
-                    struct id_parameters *parameters, const struct index_entry **ret_entry,
-                    struct run **ret_run)
+int methods_find_run(struct varlink_call *call, struct manager *manager, const char *id,
+                     const struct index_entry **ret_entry, struct run **ret_run)
 {
     uid_t uid = varlink_call_peer(call)->uid;
+
+    *ret_run = run_find(manager, id, uid);
+    *ret_entry = index_get_owned(manager->index, id, uid);
+    if (!*ret_run && !*ret_entry)
+        return methods_answer_id(call, "io.sbxctl.Sandbox.NoSuchRun", id);
+    return 1;
+}
+
+/* The same by the parameters of @call. */
+static int find_run(struct varlink_call *call, struct manager *manager,
+                    const struct json_field *fields, size_t n_fields, struct parameters *parameters,
+                    const struct index_entry **ret_entry, struct run **ret_run)
+{
     const char *bad;
 
     if (json_dispatch(varlink_call_parameters(call), fields, n_fields, false, parameters, &bad) < 0)
         return varlink_error_invalid_parameter(call, bad);
-    *ret_run = run_find(manager, parameters->id, uid);
-    *ret_entry = index_get_owned(manager->index, parameters->id, uid);
-    if (!*ret_run && !*ret_entry)
-        return answer_id(call, "io.sbxctl.Sandbox.NoSuchRun", parameters->id);
-    return 1;
+    return methods_find_run(call, manager, parameters->id, ret_entry, ret_run);
 }
-
-/* ---- List ---- */
-
-struct lister {
-    struct varlink_call *call;
-    struct manager *manager;
-    uid_t uid;
-    json_object *runs;
-};
-
-static bool list_one(const struct index_entry *entry, void *userdata)
-{
-    struct lister *lister = userdata;
-    struct run *run;
-    _cleanup_json_ json_object *result = NULL;
-
-    if (entry->uid != lister->uid)
-        return true;
-    run = run_find(lister->manager, entry->id, entry->uid);
-    result = run ? run_live_result(run) : json_object_get(entry->result);
-    if (result)
-        (void)json_append(lister->runs, result_without_output(result));
-    return varlink_call_wants_more(lister->call) ||
-           json_object_array_length(lister->runs) < LIST_MAX;
-}
-
-/* A list that goes out run by run, as fast as its caller reads. */
-struct listing {
-    struct varlink_call *call;
-    json_object *runs;
-    size_t next;
-};
-
-static void listing_free(struct listing *listing)
-{
-    varlink_call_on_gone(listing->call, NULL, NULL);
-    varlink_call_on_drained(listing->call, NULL, NULL);
-    varlink_call_unref(listing->call);
-    json_object_put(listing->runs);
-    free(listing);
-}
-
-/* Frees the listing with the last answer, or when its caller is gone. */
-static void listing_send(struct listing *listing)
-{
-    size_t n = json_object_array_length(listing->runs);
-    int r = 0;
-
-    while (r >= 0 && listing->next < n &&
-           varlink_call_pending_output(listing->call) < LIST_PENDING_MAX) {
-        json_object *reply = json_object_new_object();
-
-        (void)json_add(reply, "run",
-                       json_object_get(json_object_array_get_idx(listing->runs, listing->next)));
-        r = ++listing->next < n ? varlink_notify(listing->call, reply, NULL, 0)
-                                : varlink_reply(listing->call, reply);
-    }
-    if (r < 0 || listing->next == n)
-        listing_free(listing);
-}
-
-static void on_lister_drained(struct varlink_call *call, void *userdata)
-{
-    listing_send(userdata);
-}
-
-static void on_lister_gone(struct varlink_call *call, void *userdata)
-{
-    listing_free(userdata);
-}
-
-static int listing_start(struct varlink_call *call, json_object *runs)
-{
-    struct listing *listing = calloc(1, sizeof(*listing));
-
-    if (!listing)
-        return -ENOMEM;
-    listing->call = varlink_call_ref(call);
-    listing->runs = json_object_get(runs);
-    varlink_call_on_gone(call, on_lister_gone, listing);
-    varlink_call_on_drained(call, on_lister_drained, listing);
-    listing_send(listing);
-    return 0;
-}
-
-int method_list(struct varlink_call *call, struct manager *manager)
-{
-    struct lister lister = { .call = call,
-                             .manager = manager,
-                             .uid = varlink_call_peer(call)->uid,
-                             .runs = json_object_new_array() };
-    _cleanup_json_ json_object *runs = lister.runs;
-    json_object *reply = NULL;
-    const char *bad;
-
-    if (json_dispatch(varlink_call_parameters(call), NULL, 0, false, NULL, &bad) < 0)
-        return varlink_error_invalid_parameter(call, bad);
-    if (!runs)
-        return -ENOMEM;
-    index_foreach(manager->index, list_one, &lister);
-    if (!varlink_call_wants_more(call)) {
-        reply = json_object_new_object();
-        (void)json_add(reply, "runs", json_object_get(runs));
-        return varlink_reply(call, reply);
-    }
-    return json_object_array_length(runs) == 0 ? varlink_reply(call, NULL)
-                                               : listing_start(call, runs);
-}
-
-/* ---- Describe, Cancel ---- */
 
 int method_describe(struct varlink_call *call, struct manager *manager)
 {
-    struct id_parameters parameters = { 0 };
+    struct parameters parameters = { 0 };
     const struct index_entry *entry;
     json_object *reply;
     struct run *run;
-    int r = find_run(call, manager, id_fields, ELEMENTS(id_fields), &parameters, &entry, &run);
+    int r = find_run(call, manager, describe_fields, ELEMENTS(describe_fields), &parameters, &entry,
+                     &run);
 
     if (r <= 0)
         return r;
@@ -188,170 +82,65 @@ int method_describe(struct varlink_call *call, struct manager *manager)
 
 int method_cancel(struct varlink_call *call, struct manager *manager)
 {
-    struct id_parameters parameters = { 0 };
+    struct parameters parameters = { 0 };
     const struct index_entry *entry;
     struct run *run;
-    int r = find_run(call, manager, id_fields, ELEMENTS(id_fields), &parameters, &entry, &run);
+    int r =
+        find_run(call, manager, cancel_fields, ELEMENTS(cancel_fields), &parameters, &entry, &run);
 
     if (r <= 0)
         return r;
     r = varlink_reply(call, NULL);
     if (run)
-        run_cancel(run);
+        run_cancel(run, parameters.kill);
     return r;
 }
 
-/* ---- Remove, Read ---- */
-
-/* A call that waits for the store. */
-struct store_call {
-    struct manager *manager;
-    struct varlink_call *call;
-    struct store_job *job;
-    char *id, *name;
-    uint64_t offset, length;
-};
-
-static void store_call_free(struct store_call *wait)
+static int audit_mark(struct varlink_call *call, struct manager *manager,
+                      const struct index_entry *entry, const char *verdict)
 {
-    varlink_call_on_gone(wait->call, NULL, NULL);
-    varlink_call_unref(wait->call);
-    store_job_free(wait->job);
-    free(wait->id);
-    free(wait->name);
-    free(wait);
+    const struct peer *peer = varlink_call_peer(call);
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_MARKED);
+    audit_add(&record, "RUN_ID", entry->id);
+    audit_add_user(&record, peer->uid);
+    audit_add_i64(&record, "PID", peer->pid);
+    audit_add(&record, "VERDICT", verdict);
+    return audit_send(manager->audit, &record);
 }
 
-static void on_store_caller_gone(struct varlink_call *call, void *userdata)
+/* The caller's run.json stays as it was written: it is the caller's, and may be anything now. */
+int method_mark(struct varlink_call *call, struct manager *manager)
 {
-    store_call_free(userdata);
-}
-
-static struct store_call *store_call_new(struct manager *manager, struct varlink_call *call,
-                                         const struct id_parameters *parameters)
-{
-    struct store_call *wait = calloc(1, sizeof(*wait));
-
-    if (!wait)
-        return NULL;
-    wait->manager = manager;
-    wait->call = varlink_call_ref(call);
-    wait->offset = parameters->offset;
-    wait->length = parameters->length;
-    wait->id = strdup(parameters->id);
-    wait->name = parameters->name ? strdup(parameters->name) : NULL;
-    if (!wait->id || (parameters->name && !wait->name)) {
-        store_call_free(wait);
-        return NULL;
-    }
-    return wait;
-}
-
-static void on_removed(int error, json_object *result, int fd, void *userdata)
-{
-    struct store_call *wait = userdata;
-
-    close_fd(fd);
-    /* The caller may have removed the directory already. */
-    if (error < 0 && error != -ENOENT) {
-        result_answer_failed(wait->call, strerrordesc_np(-error));
-    } else {
-        (void)index_remove(wait->manager->index, wait->id);
-        (void)varlink_reply(wait->call, NULL);
-    }
-    store_call_free(wait);
-}
-
-int method_remove(struct varlink_call *call, struct manager *manager)
-{
-    struct id_parameters parameters = { 0 };
+    struct parameters parameters = { 0 };
+    _cleanup_json_ json_object *result = NULL;
     const struct index_entry *entry;
-    struct store_call *wait;
+    const char *earlier;
     struct run *run;
-    int r = find_run(call, manager, id_fields, ELEMENTS(id_fields), &parameters, &entry, &run);
+    int r = find_run(call, manager, mark_fields, ELEMENTS(mark_fields), &parameters, &entry, &run);
 
     if (r <= 0)
         return r;
+    if (strcmp(parameters.verdict, "accepted") != 0 && strcmp(parameters.verdict, "rejected") != 0)
+        return varlink_error_invalid_parameter(call, "verdict");
     if (run)
-        return answer_id(call, "io.sbxctl.Sandbox.RunActive", parameters.id);
-    wait = store_call_new(manager, call, &parameters);
-    if (!wait)
-        return -ENOMEM;
-    r = store_remove(manager->store, entry->uid, entry->id, on_removed, wait, &wait->job);
-    if (r < 0)
-        store_call_free(wait);
-    /* A removal goes on when its caller hangs up: half a directory helps nobody. */
-    return r;
-}
-
-static int read_part(int fd, uint64_t offset, uint64_t length, json_object **ret)
-{
-    _cleanup_free_ unsigned char *bytes = malloc(length);
-    _cleanup_free_ unsigned char *text = malloc(length / 3 * 4 + 8);
-    _cleanup_json_ json_object *reply = json_object_new_object();
-    struct stat st;
-    ssize_t n;
-
-    if (!bytes || !text || !reply)
-        return -ENOMEM;
-    if (fstat(fd, &st) < 0)
-        return -errno;
-    n = pread(fd, bytes, length, (off_t)offset);
-    if (n < 0)
-        return -errno;
-    EVP_EncodeBlock(text, bytes, (int)n);
-    if (json_add_string(reply, "data", (char *)text) < 0 ||
-        json_add_uint64(reply, "bytes", (uint64_t)st.st_size) < 0)
-        return -ENOMEM;
-    *ret = TAKE_PTR(reply);
-    return 0;
-}
-
-static void on_opened(int error, json_object *result, int fd, void *userdata)
-{
-    struct store_call *wait = userdata;
-    json_object *reply = NULL;
-
-    if (error >= 0)
-        error = read_part(fd, wait->offset, wait->length, &reply);
-    close_fd(fd);
-    if (error == -ENOENT || error == -EPERM || error == -EINVAL) {
+        return methods_answer_id(call, "io.sbxctl.Sandbox.RunActive", parameters.id);
+    result = index_read_result(manager->index, entry->id);
+    if (!result)
+        return -EIO;
+    earlier = json_get_string(result, "verdict");
+    if (earlier && strcmp(earlier, parameters.verdict) == 0)
+        return varlink_reply(call, NULL);
+    if (audit_mark(call, manager, entry, parameters.verdict) < 0 &&
+        manager->config.audit_required) {
         json_object *fields = json_object_new_object();
-        (void)json_add_string(fields, "name", wait->name);
-        (void)varlink_error(wait->call, "io.sbxctl.Sandbox.NoSuchFile", fields);
-    } else if (error < 0) {
-        result_answer_failed(wait->call, strerrordesc_np(-error));
-    } else {
-        (void)varlink_reply(wait->call, reply);
+        (void)json_add_string(fields, "reason",
+                              "The journal took no record of the verdict, so it was not noted.");
+        return varlink_error(call, "io.sbxctl.Sandbox.AuditUnavailable", fields);
     }
-    store_call_free(wait);
-}
-
-int method_read(struct varlink_call *call, struct manager *manager)
-{
-    struct id_parameters parameters = { .length = READ_MAX };
-    _cleanup_free_ char *path = NULL;
-    const struct index_entry *entry;
-    struct store_call *wait;
-    struct run *run;
-    bool stream;
-    int r = find_run(call, manager, read_fields, ELEMENTS(read_fields), &parameters, &entry, &run);
-
-    if (r <= 0)
-        return r;
-    if (run)
-        return answer_id(call, "io.sbxctl.Sandbox.RunActive", parameters.id);
-    stream = strcmp(parameters.name, "stdout") == 0 || strcmp(parameters.name, "stderr") == 0 ||
-             strcmp(parameters.name, "script") == 0;
-    if (asprintf(&path, "%s%s", stream ? "" : "files/", parameters.name) < 0)
-        return -ENOMEM;
-    wait = store_call_new(manager, call, &parameters);
-    if (!wait)
-        return -ENOMEM;
-    r = store_open(manager->store, entry->uid, entry->id, path, on_opened, wait, &wait->job);
-    if (r < 0)
-        store_call_free(wait);
-    else
-        varlink_call_on_gone(call, on_store_caller_gone, wait);
-    return r;
+    r = json_add_string(result, "verdict", parameters.verdict);
+    if (r >= 0)
+        r = index_put(manager->index, entry->id, entry->uid, entry->created_usec, true, result);
+    return r < 0 ? r : varlink_reply(call, NULL);
 }

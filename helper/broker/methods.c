@@ -1,5 +1,6 @@
 /* The methods of io.sbxctl.Sandbox, see methods.h and the interface text. */
 #include "broker/methods.h"
+#include "broker/attach.h"
 #include "broker/authorize.h"
 #include "broker/digest.h"
 #include "broker/egress.h"
@@ -194,10 +195,13 @@ static int method_remove_layer(struct varlink_call *call, struct manager *manage
         return method_##function(call, userdata);                              \
     }
 METHOD(run, "Run")
+METHOD(attach, "Attach")
 METHOD(list, "List")
 METHOD(describe, "Describe")
 METHOD(cancel, "Cancel")
 METHOD(remove, "Remove")
+METHOD(remove_all, "RemoveAll")
+METHOD(mark, "Mark")
 METHOD(read, "Read")
 METHOD(get_policy, "GetPolicy")
 METHOD(get_engines, "GetEngines")
@@ -207,10 +211,13 @@ METHOD(remove_layer, "RemoveLayer")
 
 static const struct varlink_method methods[] = {
     { "Run", vl_run, VARLINK_METHOD_TAKES_FDS },
+    { "Attach", vl_attach, 0 },
     { "List", vl_list, 0 },
     { "Describe", vl_describe, 0 },
     { "Cancel", vl_cancel, 0 },
     { "Remove", vl_remove, 0 },
+    { "RemoveAll", vl_remove_all, 0 },
+    { "Mark", vl_mark, 0 },
     { "Read", vl_read, 0 },
     { "GetPolicy", vl_get_policy, 0 },
     { "GetEngines", vl_get_engines, 0 },

@@ -19,7 +19,7 @@ struct raw_request {
         *streams;
     uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
     json_object *arguments, *environment, *inputs, *network_names, *packages;
-    bool dry_run, interactive, require_hashes;
+    bool detach, dry_run, interactive, require_hashes;
 };
 
 static const struct json_field run_fields[] = {
@@ -43,6 +43,7 @@ static const struct json_field run_fields[] = {
     { "cpuPercent", JSON_FIELD_UINT64, AT(cpu_percent), false, 1, INT64_MAX },
     { "timeoutUSec", JSON_FIELD_UINT64, AT(timeout_usec), false, 1, INT64_MAX },
     { "streams", JSON_FIELD_STRING, AT(streams), false, 0, 16 },
+    { "detach", JSON_FIELD_BOOL, AT(detach), false, 0, 0 },
     { "dryRun", JSON_FIELD_BOOL, AT(dry_run), false, 0, 0 },
     { "allowInteractiveAuthentication", JSON_FIELD_BOOL, AT(interactive), false, 0, 0 },
 #undef AT
@@ -332,6 +333,8 @@ static int parse_modes(struct varlink_call *call, const struct raw_request *raw,
         return refuse(error, "streams", "");
     if (r != STREAMS_NONE && !varlink_call_wants_more(call))
         return refuse(error, "streams", "Streams need a call with 'more'.");
+    if (r != STREAMS_NONE && raw->detach)
+        return refuse(error, "streams", "A detached run has nobody to pass its streams on to.");
     if (r == STREAMS_DESCRIPTORS && raw->stdin_text)
         return refuse(error, "stdin", "With descriptors, stdin is one of them.");
     request->streams = (enum streams)r;
@@ -427,6 +430,7 @@ static int parse_into(struct varlink_call *call, struct request *request,
     request->memory_bytes = raw.memory_bytes;
     request->cpu_percent = raw.cpu_percent;
     request->timeout_usec = raw.timeout_usec;
+    request->detach = raw.detach;
     request->dry_run = raw.dry_run;
     request->interactive = raw.interactive;
     request->require_hashes = raw.require_hashes;

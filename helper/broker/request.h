@@ -50,6 +50,7 @@ struct request {
     bool require_hashes;
     uint64_t memory_bytes, cpu_percent, timeout_usec;
     enum streams streams;
+    bool detach; /* it lives on without its caller */
     bool dry_run, interactive;
 };
 

@@ -4,19 +4,13 @@
 #include "broker/policy-packages.h"
 #include "broker/run-internal.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
 static void add_identity(struct audit_record *record, const struct run *run)
 {
-    char buffer[2048];
-    struct passwd entry, *found = NULL;
-
     audit_add(record, "RUN_ID", run->id);
-    audit_add_u64(record, "UID", run->uid);
-    if (getpwuid_r(run->uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
-        audit_add(record, "USER", found->pw_name);
+    audit_add_user(record, run->uid);
     audit_add_i64(record, "PID", run->pid);
     audit_add(record, "SESSION", run->session);
     audit_add(record, "UNIT", run->unit);

@@ -11,12 +11,8 @@
 static void on_progress(const struct install_progress *progress, void *userdata)
 {
     struct run *run = userdata;
-    json_object *more;
+    json_object *more = json_object_new_object();
 
-    /* Who has not read the last one misses this one. */
-    if (run->call && varlink_call_pending_output(run->call) > 0)
-        return;
-    more = json_object_new_object();
     (void)json_add_string(more, "phase", progress->phase);
     (void)json_add_uint64(more, "current", progress->current);
     (void)json_add_uint64(more, "total", progress->total);

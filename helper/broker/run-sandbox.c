@@ -1,4 +1,5 @@
 /* The part of a run that has a sandbox: prepare, fill, go, end, drain. */
+#include "broker/attach.h"
 #include "broker/policy-network.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
@@ -144,6 +145,12 @@ static int make_pipe(int ret[2])
     return pipe2(ret, O_CLOEXEC) < 0 ? -errno : 0;
 }
 
+static void on_output(struct stream *stream, const char *data, size_t size, uint64_t offset,
+                      void *userdata)
+{
+    attach_output(userdata, stream, data, size, offset);
+}
+
 /* One output stream: the program's pipe, and the caller's if it wants descriptors. */
 static int make_stream(struct run *run, size_t which, int *ret_program, int *ret_caller)
 {
@@ -154,6 +161,7 @@ static int make_stream(struct run *run, size_t which, int *ret_program, int *ret
         .kept_max = run->manager->config.kept_stream_bytes,
         .sink = -1,
         .call = run->request.streams == STREAMS_MESSAGES ? run->call : NULL,
+        .came = on_output,
         .changed = run_stream_changed,
         .userdata = run,
     };
@@ -409,9 +417,6 @@ static void progress(struct run *run, const struct engine_progress *message)
         await_start(run);
     if (strcmp(message->phase, ENGINE_PHASE_DOWNLOAD) == 0)
         program_over(run);
-    /* Who has not read the last one misses this one. */
-    if (run->call && varlink_call_pending_output(run->call) > 0)
-        return;
     more = json_object_new_object();
     (void)json_add_string(more, "phase", message->phase);
     (void)json_add_uint64(more, "current", message->current);

@@ -3,6 +3,7 @@
  * run_refuse(), run_conclude() and report() only; whoever may reach them touches the run no more.
  */
 #include "broker/run.h"
+#include "broker/attach.h"
 #include "broker/layers.h"
 #include "broker/policy-packages.h"
 #include "broker/result.h"
@@ -96,20 +97,24 @@ static void leave(struct run *run)
 
 void run_notify(struct run *run, const char *event, json_object *more, const int *fds, size_t n_fds)
 {
-    json_object *reply = more ? more : json_object_new_object();
+    _cleanup_json_ json_object *reply = more ? more : json_object_new_object();
 
-    if (!run->call || !varlink_call_wants_more(run->call) || !reply ||
-        json_add_string(reply, "event", event) < 0 || json_add_string(reply, "id", run->id) < 0) {
-        json_object_put(reply);
+    if (!reply || json_add_string(reply, "event", event) < 0 ||
+        json_add_string(reply, "id", run->id) < 0)
         return;
-    }
+    attach_notify(run, reply);
+    if (!run->call || !varlink_call_wants_more(run->call))
+        return;
+    /* Who has not read the last one misses this one. */
+    if (strcmp(event, "progress") == 0 && varlink_call_pending_output(run->call) > 0)
+        return;
     /* A caller who cannot be reached is noticed by its hang-up. */
-    (void)varlink_notify(run->call, reply, fds, n_fds);
+    (void)varlink_notify(run->call, json_object_get(reply), fds, n_fds);
 }
 
 /* Twice in a run's life: when it is taken, so that a later broker knows of it, and when it is over.
  * What is too long for the index goes in without its output; the caller's run.json has it. */
-static void note_in_index(struct run *run, enum run_status status)
+static int note_in_index(struct run *run, enum run_status status)
 {
     _cleanup_json_ json_object *result =
         run->result ? json_object_get(run->result) : run_result(run, status);
@@ -126,14 +131,20 @@ static void note_in_index(struct run *run, enum run_status status)
     }
     if (r < 0)
         fprintf(stderr, SD_ERR "run %s: index entry not written: %s\n", run->id, strerror(-r));
+    return r;
 }
 
 void run_refuse(struct run *run, enum run_status status, const char *error, json_object *fields,
                 const char *reason)
 {
     bool indexed = index_get(run->manager->index, run->id) != NULL;
+    const char *hint = fields ? json_get_string(fields, "hint") : NULL;
+    _cleanup_json_ json_object *result = NULL;
 
     run->outcome.status = status;
+    /* Nobody may be here to read the answer. */
+    if (hint)
+        snprintf(run->outcome.hint, sizeof(run->outcome.hint), "%s", hint);
     snprintf(run->outcome.reason, sizeof(run->outcome.reason), "%s", reason);
     run->ended_realtime = clock_usec(CLOCK_REALTIME);
     /* The decision was the end of a denied run, and has its record. */
@@ -141,7 +152,9 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
         (void)run_audit_end(run);
     run_remove_staging(run);
     if (indexed)
-        note_in_index(run, status);
+        (void)note_in_index(run, status);
+    result = run_result(run, status);
+    attach_over(run, result);
     if (!fields)
         fields = json_object_new_object();
     if (run->call && fields && json_add_string(fields, "reason", reason) >= 0)
@@ -187,13 +200,38 @@ void run_dispatch(struct manager *manager)
     }
 }
 
+/* From here on the run has no caller. */
+static void detach(struct run *run)
+{
+    struct varlink_call *call = TAKE_PTR(run->call);
+    json_object *reply = json_object_new_object();
+
+    varlink_call_on_gone(call, NULL, NULL);
+    varlink_call_on_drained(call, NULL, NULL);
+    if (reply && json_add_string(reply, "event", "detached") >= 0 &&
+        json_add_string(reply, "id", run->id) >= 0 &&
+        json_add(reply, "result", run_live_result(run)) >= 0)
+        (void)varlink_reply(call, json_object_get(reply));
+    json_object_put(reply);
+    varlink_call_unref(call);
+}
+
 void run_enqueue(struct run *run)
 {
     uint64_t all, own, waiting;
     json_object *more;
+    int r;
 
     run->state = STATE_WAITING;
-    note_in_index(run, RUN_QUEUED);
+    r = note_in_index(run, RUN_QUEUED);
+    if (run->request.detach) {
+        if (r < 0) {
+            run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Failed", NULL,
+                       "The run could not be noted, so nothing was run.");
+            return;
+        }
+        detach(run);
+    }
     count(run->manager, run->uid, &all, &own, &waiting);
     if (all >= run->manager->config.runs || own >= run->manager->config.runs_per_user) {
         more = json_object_new_object();
@@ -342,10 +380,14 @@ struct run *run_find(struct manager *manager, const char *id, uid_t uid)
     return NULL;
 }
 
-void run_cancel(struct run *run)
+void run_cancel(struct run *run, bool kill)
 {
-    if (run->state >= STATE_ENDING)
+    if (run->state > STATE_ENDING || (run->state == STATE_ENDING && !kill))
         return;
+    if (run->state == STATE_ENDING) {
+        run_end(run, 0);
+        return;
+    }
     run->facts.cancelled = true;
     if (run->state <= STATE_WAITING) {
         run->outcome.status = RUN_CANCELLED;
@@ -354,7 +396,7 @@ void run_cancel(struct run *run)
         run_conclude(run);
         return;
     }
-    run_end(run, run->state == STATE_GOING ? run->manager->config.grace_usec : 0);
+    run_end(run, run->state == STATE_GOING && !kill ? run->manager->config.grace_usec : 0);
 }
 
 static void report(struct run *run)
@@ -404,9 +446,10 @@ void run_conclude(struct run *run)
         run->result = run_result(run, run->outcome.status);
     if (!run->published)
         run_remove_staging(run);
-    note_in_index(run, run->outcome.status);
+    (void)note_in_index(run, run->outcome.status);
     (void)run_audit_end(run);
     run->state = STATE_REPORTING;
+    attach_over(run, run->result);
     if (run->streams[0] && run->streams[1])
         run_stream_changed(run); /* or when the caller has read what it wants */
     else

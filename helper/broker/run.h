@@ -17,8 +17,9 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
 struct run *run_find(struct manager *manager, const char *id, uid_t uid);
 /* The result object as far as it is known now. A new reference, or NULL out of memory. */
 json_object *run_live_result(const struct run *run);
-/* Ends the run: SIGTERM, the grace period, SIGKILL. What it made is kept. */
-void run_cancel(struct run *run);
+/* Ends the run: SIGTERM, the grace period, SIGKILL; with @kill without grace, also if it is being
+ * ended already. What it made is kept. */
+void run_cancel(struct run *run, bool kill);
 /* The same for all runs, without grace. */
 void run_cancel_all(struct manager *manager);
 /* Starts what waits and may start. */

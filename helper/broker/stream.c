@@ -56,6 +56,11 @@ bool stream_flushed(const struct stream *stream)
     return stream->ended && stream->start == stream->end;
 }
 
+const char *stream_name(const struct stream *stream)
+{
+    return stream->options.name;
+}
+
 uint64_t stream_bytes(const struct stream *stream)
 {
     return stream->bytes;
@@ -92,6 +97,7 @@ static void send_messages(struct stream *stream)
 
     while (stream->start < stream->end) {
         size_t n = stream->end - stream->start;
+        uint64_t offset = stream->bytes - n;
         json_object *reply = json_object_new_object();
 
         n = n < CHUNK / 3 * 3 ? n : CHUNK / 3 * 3;
@@ -100,7 +106,8 @@ static void send_messages(struct stream *stream)
         stream->start += n;
         if (!reply || json_add_string(reply, "event", "output") < 0 ||
             json_add_string(reply, "stream", stream->options.name) < 0 ||
-            json_add_string(reply, "data", text) < 0) {
+            json_add_string(reply, "data", text) < 0 ||
+            json_add_uint64(reply, "offset", offset) < 0) {
             json_object_put(reply);
             break;
         }
@@ -190,6 +197,9 @@ static int read_source(struct stream *stream)
     }
     stream->bytes += (uint64_t)n;
     keep(stream, stream->buffer + stream->end, (size_t)n);
+    if (stream->options.came)
+        stream->options.came(stream, stream->buffer + stream->end, (size_t)n,
+                             stream->bytes - (uint64_t)n, stream->options.userdata);
     stream->end += (size_t)n;
     return 1;
 }

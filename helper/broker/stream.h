@@ -18,6 +18,10 @@ struct stream_options {
     uint64_t kept_max;         /* bytes */
     int sink;                  /* write end of the caller's pipe, taken over; or -1 */
     struct varlink_call *call; /* messages are sent as replies to it; NULL for none; borrowed */
+    /* More of it was read, the first byte of which is the @offset-th; what there is room for is in
+     * the file already. May not free the stream. NULL: nobody wants to know. */
+    void (*came)(struct stream *stream, const char *data, size_t size, uint64_t offset,
+                 void *userdata);
     /* The stream ended, or all of it was passed on. May free the stream. */
     void (*changed)(void *userdata);
     void *userdata;
@@ -39,5 +43,7 @@ void stream_resume(struct stream *stream);
 /* The caller is gone. */
 void stream_forget_caller(struct stream *stream);
 
+/* The name it was made with. */
+const char *stream_name(const struct stream *stream);
 uint64_t stream_bytes(const struct stream *stream);
 uint64_t stream_kept(const struct stream *stream);

@@ -222,13 +222,15 @@ def served(machine):
 
 # What each method may do without polkit; a new one needs a line here and a row in the table of
 # authorize.c (test-authorize holds that one against the interface text).
-WITHOUT_POLKIT = {"List", "Describe", "Cancel", "Remove", "Read", "GetPolicy", "GetEngines", "ListLayers", "RemoveLayer"}
+WITHOUT_POLKIT = {"Attach", "List", "Describe", "Cancel", "Remove", "RemoveAll", "Mark", "Read", "GetPolicy", "GetEngines",
+                  "ListLayers", "RemoveLayer"}
 
 
 def test_fault_19_every_method_that_is_served_has_a_rule(machine):
     methods = served(machine).methods
     assert set(methods) == WITHOUT_POLKIT | {"Run", "PullImage"}
-    samples = {"Describe": {"id": "0" * 16}, "Cancel": {"id": "0" * 16}, "Remove": {"id": "0" * 16},
+    samples = {"Attach": {"id": "0" * 16}, "Mark": {"id": "0" * 16, "verdict": "accepted"}, "Describe": {"id": "0" * 16},
+               "Cancel": {"id": "0" * 16}, "Remove": {"id": "0" * 16},
                "Read": {"id": "0" * 16, "name": "stdout"}, "Run": {"script": "1", "language": "python"},
                "PullImage": {"image": "no-such/image:1", "engine": "docker"}, "RemoveLayer": {"key": "0" * 64}}
     with rules(machine, run=NO, run_image=NO), Connection(machine) as connection:

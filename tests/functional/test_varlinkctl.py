@@ -186,7 +186,7 @@ def test_broken_interface_text_is_not_valid(machine):
 def test_methods_that_support_more_say_so(machine):
     shown = said(machine, "introspect", SOCKET, SANDBOX)
     assert re.findall(r"^# \[Supports 'more' flag\]\nmethod (\w+)", shown, re.MULTILINE) == [
-        "Run", "List", "PullImage",
+        "Run", "Attach", "List", "PullImage",
     ]
 
 
