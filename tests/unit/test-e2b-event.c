@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/cleanup.h"
-#include "engine/e2b/base64.h"
+#include "common/base64.h"
 #include "engine/e2b/process-event.h"
 
 static struct process_event parse(const char *text, bool end)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base64.h"
+#include "common/base64.h"
 #include "common/json.h"
 
 void process_event_release(struct process_event *event)

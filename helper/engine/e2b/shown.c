@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base64.h"
+#include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "interpreter.h"

@@ -1,8 +1,9 @@
-/* The decoder, see base64.h. */
-#include "base64.h"
+/* Both ways, see base64.h. */
+#include "common/base64.h"
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 static int value(char c)
 {
@@ -39,4 +40,26 @@ int base64_decode(char *text, size_t size, size_t *ret)
         return -EBADMSG;
     *ret = n;
     return 0;
+}
+
+char *base64_encode(const void *data, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *bytes = data;
+    char *text = malloc((size + 2) / 3 * 4 + 1), *end = text;
+
+    for (size_t i = 0; text && i < size; i += 3) {
+        size_t n = size - i < 3 ? size - i : 3;
+        uint32_t bits = (uint32_t)bytes[i] << 16;
+
+        if (n > 1)
+            bits |= (uint32_t)bytes[i + 1] << 8;
+        if (n > 2)
+            bits |= bytes[i + 2];
+        for (size_t k = 0; k < 4; k++)
+            *end++ = k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
+    }
+    if (text)
+        *end = '\0';
+    return text;
 }

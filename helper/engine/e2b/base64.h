@@ -1,7 +1,0 @@
-/* Base64 as protojson and notebooks write it: padded or not, of either alphabet. Pure. */
-#pragma once
-
-#include <stddef.h>
-
-/* Decodes in place. Returns 0 with the number of bytes, or -EBADMSG. White space is skipped. */
-int base64_decode(char *text, size_t size, size_t *ret);
