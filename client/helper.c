@@ -165,7 +165,7 @@ static const char *error_hint(const char *error)
     if (strcmp(error, INTERFACE "NoSuchRun") == 0)
         return "'sbxctl ps --all' lists your runs";
     if (strcmp(error, INTERFACE "RunActive") == 0)
-        return "wait for its end, or press Ctrl-C where it was started";
+        return "wait for its end, or end it with 'sbxctl stop'";
     if (strcmp(error, INTERFACE "NoSuchLayer") == 0)
         return "'sbxctl packages' lists those that you have";
     if (strcmp(error, INTERFACE "LayerInUse") == 0)

@@ -38,6 +38,14 @@ static int dispatch(const struct verb *verb, int argc, char **argv)
         return verb_get(verb, argc, argv);
     case VERB_RM:
         return verb_rm(verb, argc, argv);
+    case VERB_LOGS:
+        return verb_logs(verb, argc, argv);
+    case VERB_WAIT:
+        return verb_wait(verb, argc, argv);
+    case VERB_STOP:
+        return verb_stop(verb, argc, argv);
+    case VERB_MARK:
+        return verb_mark(verb, argc, argv);
     case VERB_AUDIT:
         return verb_audit(verb, argc, argv);
     case VERB_ENGINES:

@@ -1,6 +1,7 @@
 /* The line of progress, see progress.h. */
 #include "client/progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +19,8 @@ static uint64_t now_usec(void)
 }
 
 struct progress_event {
-    const char *phase, *package;
-    uint64_t position, current, total;
+    const char *phase, *package, *reason;
+    uint64_t position, queued, current, total;
 };
 
 /* "pull [====>     ]  45 % of 27.3 MiB" */
@@ -58,11 +59,29 @@ static void write_package(char *text, size_t size, const char *what, const struc
         snprintf(text, size, "%s: %.40s", what, name);
 }
 
+/* "waiting as number 3 of 7: your 2 runs at once are taken" */
+static void write_queued(char *text, size_t size, const struct progress_event *e)
+{
+    _cleanup_free_ char *reason = displayed(e->reason ? e->reason : "");
+    const char *colon = *reason ? ": " : "";
+
+    if (e->position > 0 && e->queued > e->position)
+        snprintf(text, size, "waiting as number %" PRIu64 " of %" PRIu64 "%s%.80s", e->position + 1,
+                 e->queued, colon, reason);
+    else if (e->position > 0)
+        snprintf(text, size, "waiting for %" PRIu64 " other run%s%s%.80s", e->position,
+                 e->position == 1 ? "" : "s", colon, reason);
+    else
+        snprintf(text, size, "waiting for a place to run%s%.80s", colon, reason);
+}
+
 static void write_text(struct progress *progress, const char *event, json_object *parameters)
 {
     static const struct json_field fields[] = {
         { "phase", JSON_FIELD_STRING, offsetof(struct progress_event, phase) },
         { "package", JSON_FIELD_STRING, offsetof(struct progress_event, package) },
+        { "reason", JSON_FIELD_STRING, offsetof(struct progress_event, reason) },
+        { "queued", JSON_FIELD_UINT64, offsetof(struct progress_event, queued), .max = INT64_MAX },
         { "position", JSON_FIELD_UINT64, offsetof(struct progress_event, position),
           .max = INT64_MAX },
         { "current", JSON_FIELD_UINT64, offsetof(struct progress_event, current),
@@ -77,11 +96,8 @@ static void write_text(struct progress *progress, const char *event, json_object
         return;
     _cleanup_free_ char *phase = displayed(e.phase ? e.phase : "starting");
 
-    if (strcmp(event, "queued") == 0 && e.position > 0)
-        snprintf(text, size, "waiting for %llu other run%s", (unsigned long long)e.position,
-                 e.position == 1 ? "" : "s");
-    else if (strcmp(event, "queued") == 0)
-        snprintf(text, size, "waiting for a place to run");
+    if (strcmp(event, "queued") == 0)
+        write_queued(text, size, &e);
     else if (e.total > 0 && strcmp(phase, "pull") == 0)
         write_bar(progress, phase, e.current, e.total);
     else if (package_phase(phase) && e.package)

@@ -9,7 +9,7 @@
 struct progress {
     uint64_t due_usec; /* CLOCK_MONOTONIC; 0: nothing waits to be shown */
     bool is_shown;
-    char text[128];
+    char text[160];
 };
 
 /* Takes an event "queued" or "progress" of method Run. */

@@ -8,6 +8,3 @@
 /* Prints the runs of the array @list in lines of at most @width columns; @now_usec is the time
  * since the epoch. Returns 0, or the exit status of what was told. */
 int ps_print(FILE *to, json_object *list, uint64_t now_usec, size_t width);
-
-/* Takes runs that have ended out of @list; returns a new array, or NULL out of memory. */
-json_object *ps_unfinished(json_object *list);

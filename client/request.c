@@ -200,6 +200,8 @@ static int add_wishes(json_object *parameters, const struct run_options *options
         if (value > 0)
             r = json_add_uint64(parameters, numbers[i].name, value);
     }
+    if (r == 0 && options->detach)
+        r = json_add_bool(parameters, "detach", true);
     if (r == 0 && options->dry_run)
         r = json_add_bool(parameters, "dryRun", true);
     if (r == 0)

@@ -201,6 +201,7 @@ int result_parse(json_object *object, struct result *ret)
         STRING("scriptSha256", struct raw_result, result.script_sha256),
         STRING("requestSha256", struct raw_result, result.request_sha256),
         STRING("outputDirectory", struct raw_result, result.output_directory),
+        STRING("verdict", struct raw_result, result.verdict),
         NUMBER("oomKills", struct raw_result, result.oom_kills),
         NUMBER("leftovers", struct raw_result, result.leftovers),
         NUMBER("startedUSec", struct raw_result, result.started_usec),

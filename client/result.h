@@ -85,7 +85,7 @@ struct result {
     int64_t exit_code; /* -1: none */
     const char *signal;
     const char *engine, *image, *language, *script_name, *script_sha256, *request_sha256;
-    const char *output_directory;
+    const char *output_directory, *verdict;
     uint64_t oom_kills, leftovers, started_usec, ended_usec, expires_usec;
     struct usage usage;
     json_object *policy, *standard_output, *standard_error; /* for the functions above */

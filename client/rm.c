@@ -1,41 +1,15 @@
 /* sbxctl rm: removes runs that have ended. All ids are looked up before the first is removed. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 
+#include "client/exit-status.h"
 #include "client/helper.h"
 #include "client/runs.h"
 #include "client/say.h"
 #include "client/verb.h"
 
-static int find(struct varlink_client *client, json_object *list, const char *text,
-                json_object *ids)
-{
-    _cleanup_json_ json_object *object = NULL;
-    const char *id = NULL;
-    struct result run;
-
-    int r = runs_find(list, text, &id);
-    if (r == 0 && !id) {
-        r = runs_describe(client, text, &object, &run); /* tells that there is none */
-        id = text;
-    }
-    if (r == 0 && json_append(ids, json_object_new_string(id)) < 0)
-        r = say_failure_errno(-ENOMEM, "cannot remove the runs");
-    return r;
-}
-
-static int find_all(struct varlink_client *client, const struct verb_arguments *arguments,
-                    json_object *ids)
-{
-    _cleanup_json_ json_object *list = NULL;
-    int r = runs_list(client, &list);
-
-    for (size_t i = 0; i < arguments->n_arguments && r == 0; i++)
-        r = find(client, list, arguments->arguments[i], ids);
-    return r;
-}
-
-static int remove_all(struct varlink_client *client, json_object *ids)
+static int remove_each(struct varlink_client *client, json_object *ids)
 {
     for (size_t i = 0; i < json_object_array_length(ids); i++) {
         _cleanup_answer_ struct varlink_answer answer = {};
@@ -47,25 +21,60 @@ static int remove_all(struct varlink_client *client, json_object *ids)
     return 0;
 }
 
+static int remove_named(struct varlink_client *client, const struct verb_arguments *arguments,
+                        json_object *shown)
+{
+    json_object *ids = NULL;
+
+    int r = runs_find_all(client, arguments->arguments, arguments->n_arguments, &ids);
+    if (r == 0 && json_add(shown, "removed", ids) < 0)
+        r = say_failure_errno(-ENOMEM, "cannot remove the runs");
+    return r == 0 ? remove_each(client, ids) : r;
+}
+
+static int remove_all(struct varlink_client *client, json_object *shown)
+{
+    static const struct json_field fields[] = {
+        { "removed", JSON_FIELD_UINT64, 0, true, .max = INT64_MAX },
+    };
+    _cleanup_answer_ struct varlink_answer answer = {};
+    uint64_t n = 0;
+
+    int r = helper_send(client, "RemoveAll", NULL, 0, NULL, 0);
+    if (r != 0)
+        return r;
+    /* Thousands of directories take longer than other answers may. */
+    r = varlink_client_receive(client, UINT64_MAX, &answer);
+    if (r < 0)
+        return helper_fail_connection(r, false);
+    if (answer.error)
+        return helper_fail(&answer);
+    if (json_dispatch(answer.parameters, fields, ELEMENTS(fields), true, &n,
+                      &(const char *){ NULL }) < 0)
+        return say_failure(EXIT_OURS, "Failed", NULL, "the helper's answer is not understood");
+    say("removed %" PRIu64 " run%s", n, n == 1 ? "" : "s");
+    return json_add_uint64(shown, "count", n) < 0
+               ? say_failure_errno(-ENOMEM, "cannot tell what was removed")
+               : 0;
+}
+
 int verb_rm(const struct verb *verb, int argc, char **argv)
 {
     _cleanup_json_ json_object *object = json_object_new_object();
     _cleanup_client_ struct varlink_client *client = NULL;
-    json_object *ids = json_object_new_array();
     struct verb_arguments arguments;
     int r;
 
-    if (!object || json_add(object, "removed", ids) < 0)
+    if (!object)
         return say_failure_errno(-ENOMEM, "cannot remove the runs");
-    if (!verb_read_arguments(verb, argc, argv, 1, SIZE_MAX, &arguments, &r))
+    if (!verb_read_arguments(verb, argc, argv, 0, SIZE_MAX, &arguments, &r))
         return r;
+    if (arguments.all == (arguments.n_arguments > 0))
+        return verb_usage_error(verb, arguments.all ? "--all and ids do not go together"
+                                                    : "the ID of a run is missing");
     say_mode.json = arguments.json;
     r = helper_connect(&client);
     if (r == 0)
-        r = find_all(client, &arguments, ids);
-    if (r == 0)
-        r = remove_all(client, ids);
-    if (r == 0 && arguments.json)
-        r = print_json(object);
-    return r;
+        r = arguments.all ? remove_all(client, object) : remove_named(client, &arguments, object);
+    return r == 0 && arguments.json ? print_json(object) : r;
 }

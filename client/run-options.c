@@ -83,6 +83,9 @@ static int take_option(const struct verb *verb, int argc, char **argv, int optio
         return 0;
     case OPTION_CPUS:
         return take_quantity(verb, parse_cpus, "cpus", "0.5 or 2", argument, &options->cpu_percent);
+    case OPTION_DETACH:
+        options->detach = true;
+        return 0;
     case OPTION_DRY_RUN:
         options->dry_run = true;
         return 0;
@@ -175,6 +178,9 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
     }
 
     *ret_status = take_arguments(verb, argc, argv, &options);
+    if (*ret_status == 0 && options.detach && options.output)
+        *ret_status = verb_usage_error(verb, "--detach and --output do not go together; "
+                                             "'sbxctl get' copies the files when it has ended");
     if (*ret_status != 0)
         return false;
     *ret = options;

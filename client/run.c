@@ -28,7 +28,7 @@ static bool stdin_is_null_device(void)
  * terminal (SIGTTIN), and with --json nobody sits there to answer the script. */
 static bool passes_input(const struct run_options *options, const struct request *request)
 {
-    if (request->stdin_is_script || stdin_is_null_device())
+    if (options->detach || request->stdin_is_script || stdin_is_null_device())
         return false;
     if (!isatty(STDIN_FILENO))
         return true;
@@ -74,12 +74,33 @@ static int run_request(const struct run_options *options, struct varlink_client 
 {
     const struct session_options session = {
         .pass_input = !options->dry_run && passes_input(options, request),
-        .pass_output = !options->json && !options->dry_run,
+        .pass_output = !options->json && !options->dry_run && !options->detach,
         .shows_dialogs = shows_dialogs,
     };
 
     int r = add_streams(request, &session);
     return r == 0 ? session_run(client, request, &session, ret) : r;
+}
+
+/* The id is for scripts, so it stands alone. */
+static int show_detached(const struct run_options *options, json_object *parameters)
+{
+    const char *id = json_get_string(parameters, "id");
+    json_object *result = json_object_object_get(parameters, "result");
+
+    if (!id || (options->json && !result))
+        return say_failure(EXIT_OURS, "Failed", NULL, "the helper's answer is not understood");
+    if (options->json)
+        return print_json(result);
+    _cleanup_free_ char *shown = displayed(id);
+    puts(shown);
+    return print_end();
+}
+
+static bool is_detached(const struct varlink_answer *answer)
+{
+    const char *event = json_get_string(answer->parameters, "event");
+    return event && strcmp(event, "detached") == 0;
 }
 
 static int show_answer(const struct run_options *options, const struct varlink_answer *answer)
@@ -88,6 +109,8 @@ static int show_answer(const struct run_options *options, const struct varlink_a
         return helper_fail(answer);
     if (options->dry_run)
         return show_plan(options, json_object_object_get(answer->parameters, "plan"));
+    if (is_detached(answer))
+        return show_detached(options, answer->parameters);
     return finish(options, json_object_object_get(answer->parameters, "result"));
 }
 

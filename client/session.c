@@ -23,8 +23,9 @@ struct session {
     struct varlink_client *canceller; /* carries method Cancel, after the first SIGINT */
     int signals;
     struct pump *pump;
-    bool is_started, is_answered, is_cancelled;
-    bool is_asking; /* a dialog about an approval is open */
+    bool is_started, is_answered;
+    bool is_cancelled, is_killed; /* asked for */
+    bool is_asking;               /* a dialog about an approval is open */
     bool has_asked;
     void (*on_stop_key)(int);
     int lost; /* negative errno of a connection that ended too early; 0 otherwise */
@@ -67,20 +68,29 @@ static int give_up(const struct session *session)
 
 /* Asks for the run to be cancelled, over a connection of its own: the first one waits for the
  * answer to Run (varlink.org: answers come in the order of calls). */
-static int cancel(struct session *session)
+static int send_cancel(struct session *session, bool kill)
 {
     _cleanup_json_ json_object *parameters = runs_parameters(session->id);
 
-    if (!parameters)
+    if (!parameters || (kill && json_add_bool(parameters, "kill", true) < 0))
         return say_failure_errno(-ENOMEM, "cannot cancel the run");
+    session->canceller = varlink_client_free(session->canceller);
     int r = helper_connect(&session->canceller);
-    if (r == 0)
-        r = helper_send(session->canceller, "Cancel", TAKE_PTR(parameters), 0, NULL, 0);
+    return r == 0 ? helper_send(session->canceller, "Cancel", TAKE_PTR(parameters), 0, NULL, 0) : r;
+}
+
+/* The first time with grace for the program. */
+static int cancel(struct session *session)
+{
+    int r = send_cancel(session, session->is_cancelled);
+
     if (r != 0)
         return r;
+    session->is_killed = session->is_cancelled;
     session->is_cancelled = true;
     pump_close_stdin(session->pump);
-    say("cancelling the run and keeping what it made; once more to leave at once");
+    say(session->is_killed ? "killing it; once more to leave at once"
+                           : "cancelling the run and keeping what it made; once more to kill it");
     return 0;
 }
 
@@ -90,8 +100,8 @@ static int handle_signals(struct session *session)
 
     while (read(session->signals, &info, sizeof(info)) == sizeof(info)) {
         /* Only output is left to be passed on, and that may be what takes too long. */
-        bool once_more = session->is_cancelled || !session->client || session->is_asking;
-        if (info.ssi_signo != SIGINT || once_more || !session->id)
+        bool may_cancel = session->client && session->id && !session->is_asking;
+        if (info.ssi_signo != SIGINT || session->is_killed || !may_cancel)
             return give_up(session);
         int r = cancel(session);
         if (r != 0)

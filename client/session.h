@@ -14,8 +14,9 @@ struct session_options {
 };
 
 /* Sends method Run over @client and waits until the run has ended and its output is passed on.
- * Takes SIGINT, SIGTERM and SIGHUP for itself: the first SIGINT cancels the run and its result is
- * still awaited; the second, or another of them, ends the connection and with it the run. Returns 0
+ * Takes SIGINT, SIGTERM and SIGHUP for itself: the first SIGINT cancels the run, the second kills
+ * it, and its result is still awaited; the third, or another of them, ends the connection and with
+ * it the run, whose outputs are kept all the same. Returns 0
  * with the final answer in @ret (to be released), or the exit status of a failure that has been
  * told. The final answer may be the helper's error. */
 int session_run(struct varlink_client *client, struct request *request,

@@ -13,6 +13,7 @@
 #include "client/say.h"
 #include "client/text.h"
 #include "client/verb.h"
+#include "common/clock.h"
 #include "common/escape.h"
 #include "common/quantity.h"
 
@@ -35,9 +36,19 @@ static void print_time(const char *name, uint64_t usec)
     struct tm tm;
 
     if (usec == UNKNOWN || !localtime_r(&seconds, &tm) ||
-        strftime(text, sizeof(text), "%F %T", &tm) == 0)
+        strftime(text, sizeof(text), "%F %T %Z", &tm) == 0)
         return;
     printf("%-13s %s\n", name, text);
+}
+
+static void print_expiry(uint64_t usec)
+{
+    char text[TEXT_AGE];
+
+    if (usec == UNKNOWN)
+        return;
+    print_time("expires", usec);
+    printf("%-13s %s\n", "", text_until(usec, clock_usec(CLOCK_REALTIME), text));
 }
 
 static void print_usage(const struct usage *usage)
@@ -65,6 +76,7 @@ static void print_end_of_run(const struct result *run)
     if (run->exit_code >= 0)
         printf("%-13s %" PRId64 "\n", "exit status", run->exit_code);
     print_text("signal", run->signal);
+    print_text("verdict", run->verdict);
     if (run->oom_kills != UNKNOWN && run->oom_kills > 0)
         printf("%-13s %" PRIu64 "\n", "OOM kills", run->oom_kills);
     if (run->leftovers != UNKNOWN && run->leftovers > 0)
@@ -178,6 +190,7 @@ static int print_run(const struct result *run)
     print_text("image", run->image);
     print_time("started", run->started_usec);
     print_time("ended", run->ended_usec);
+    print_expiry(run->expires_usec);
     print_usage(&run->usage);
     print_files(run);
     print_skipped(run->skipped_files);

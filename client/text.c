@@ -110,19 +110,43 @@ size_t terminal_width(void)
     return size.ws_col;
 }
 
+/* In the largest unit of which there are enough. */
+static void write_span(uint64_t seconds, char buffer[TEXT_AGE], const char *before,
+                       const char *after)
+{
+    static const struct {
+        uint64_t below, seconds;
+        const char *name;
+    } units[] = {
+        { 60, 1, "s" },
+        { 3600, 60, "min" },
+        { 48 * 3600, 3600, "h" },
+        { UINT64_MAX, 86400, "d" },
+    };
+    size_t i = 0;
+
+    while (seconds >= units[i].below)
+        i++;
+    snprintf(buffer, TEXT_AGE, "%s%" PRIu64 " %s%s", before, seconds / units[i].seconds,
+             units[i].name, after);
+}
+
 const char *text_age(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE])
 {
     uint64_t s = now_usec > usec ? (now_usec - usec) / 1000000 : 0;
 
     if (s < 1)
         return "just now";
-    if (s < 60)
-        snprintf(buffer, TEXT_AGE, "%" PRIu64 " s ago", s);
-    else if (s < 60 * 60)
-        snprintf(buffer, TEXT_AGE, "%" PRIu64 " min ago", s / 60);
-    else if (s < 48 * 60 * 60)
-        snprintf(buffer, TEXT_AGE, "%" PRIu64 " h ago", s / (60 * 60));
-    else
-        snprintf(buffer, TEXT_AGE, "%" PRIu64 " d ago", s / (24 * 60 * 60));
+    write_span(s, buffer, "", " ago");
+    return buffer;
+}
+
+const char *text_until(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE])
+{
+    uint64_t s = usec > now_usec ? (usec - now_usec) / 1000000 : 0;
+
+    if (s < 1)
+        return "now";
+    write_span(s, buffer, "in ", "");
     return buffer;
 }

@@ -91,6 +91,18 @@ bool verb_read_arguments(const struct verb *verb, int argc, char **argv, size_t 
         case OPTION_ALL:
             ret->all = true;
             break;
+        case OPTION_AFTER:
+            ret->after = argument;
+            break;
+        case OPTION_FOLLOW:
+            ret->follow = true;
+            break;
+        case OPTION_KILL:
+            ret->kill = true;
+            break;
+        case OPTION_LIMIT:
+            ret->limit = argument;
+            break;
         case OPTION_ENGINE:
             ret->engine = argument;
             break;

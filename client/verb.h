@@ -40,9 +40,9 @@ int verb_next_option(const struct verb *verb, int argc, char **argv, const char 
 
 /* The options of all verbs but run. */
 struct verb_arguments {
-    bool json, all, no_ask_password, usage;
-    const char *output, *engine, *since; /* NULL if not given */
-    char **arguments;                    /* what follows the options; borrowed from argv */
+    bool json, all, follow, kill, no_ask_password, usage;
+    const char *output, *engine, *since, *after, *limit; /* NULL if not given */
+    char **arguments; /* what follows the options; borrowed from argv */
     size_t n_arguments;
 };
 
@@ -64,6 +64,10 @@ int verb_ps(const struct verb *verb, int argc, char **argv);
 int verb_show(const struct verb *verb, int argc, char **argv);
 int verb_get(const struct verb *verb, int argc, char **argv);
 int verb_rm(const struct verb *verb, int argc, char **argv);
+int verb_logs(const struct verb *verb, int argc, char **argv);
+int verb_wait(const struct verb *verb, int argc, char **argv);
+int verb_stop(const struct verb *verb, int argc, char **argv);
+int verb_mark(const struct verb *verb, int argc, char **argv);
 int verb_audit(const struct verb *verb, int argc, char **argv);
 int verb_engines(const struct verb *verb, int argc, char **argv);
 int verb_pull(const struct verb *verb, int argc, char **argv);

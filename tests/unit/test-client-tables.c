@@ -122,15 +122,33 @@ static void a_run_that_is_not_understood_hides_no_other(void **state)
     assert_non_null(strstr(text, "bbbb "));
 }
 
-static void runs_that_ended_can_be_left_out(void **state)
+static void what_expires_soon_and_what_was_thought_of_it_have_columns(void **state)
 {
-    _cleanup_json_ json_object *list = json_object_new_array(), *unfinished = NULL;
+    _cleanup_json_ json_object *list = json_object_new_array();
 
-    json_object_array_add(list, run("a", "\"status\":\"succeeded\""));
-    json_object_array_add(list, run("b", "\"status\":\"running\""));
-    json_object_array_add(list, run("c", "\"status\":\"lost\""));
-    unfinished = ps_unfinished(list);
-    assert_int_equal(json_object_array_length(unfinished), 1);
+    /* In three days, and in three hundred. */
+    json_object_array_add(list, run("aaaa", "\"status\":\"out_of_memory\",\"engine\":\"systemd\","
+                                            "\"startedUSec\":1799996700000000,"
+                                            "\"usage\":{\"wallUSec\":299000000},"
+                                            "\"expiresUSec\":1800259300000000,"
+                                            "\"verdict\":\"accepted\",\"scriptName\":\"a.py\""));
+    json_object_array_add(list, run("bbbb", "\"status\":\"lost\",\"engine\":\"systemd\","
+                                            "\"expiresUSec\":1825920000000000"));
+    const char *text = PRINTED(to, assert_int_equal(ps_print(to, list, NOW, 80), 0));
+    assert_fits(text, 80);
+    assert_non_null(strstr(text, "DURATION    ENGINE   EXPIRES  VERDICT   SCRIPT\n"));
+    assert_non_null(strstr(text, "4 min 59 s  systemd  in 3 d   accepted  a.py\n"));
+    assert_null(strstr(text, "in 300 d"));
+}
+
+static void times_to_come_are_short(void **state)
+{
+    char buffer[TEXT_AGE];
+
+    assert_string_equal(text_until(NOW + 59000000, NOW, buffer), "in 59 s");
+    assert_string_equal(text_until(NOW + 47ULL * 3600 * 1000000, NOW, buffer), "in 47 h");
+    assert_string_equal(text_until(NOW + 30ULL * 86400 * 1000000, NOW, buffer), "in 30 d");
+    assert_string_equal(text_until(NOW - 1, NOW, buffer), "now");
 }
 
 static void fault_13_names_cannot_reach_the_terminal(void **state)
@@ -188,7 +206,8 @@ int main(void)
         T(runs_fit_on_80_columns),
         T(ids_that_begin_alike_are_shown_longer),
         T(a_run_that_is_not_understood_hides_no_other),
-        T(runs_that_ended_can_be_left_out),
+        T(what_expires_soon_and_what_was_thought_of_it_have_columns),
+        T(times_to_come_are_short),
         T(fault_13_names_cannot_reach_the_terminal),
         T(long_lists_are_counted),
         T(table_without_last_cell_has_no_trailing_spaces),
