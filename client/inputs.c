@@ -1,51 +1,23 @@
-/* What --file names: opened, measured, and copied into sealed memfds, see inputs.h. */
+/* What --file and --input-run name, copied into sealed memfds, see inputs.h. */
 #include "client/inputs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #include "client/exit-status.h"
+#include "client/input-files.h"
+#include "client/input-run.h"
 #include "client/say.h"
 #include "common/cleanup.h"
-#include "common/escape.h"
 #include "common/file.h"
 #include "common/memfd.h"
 #include "common/quantity.h"
 
-#define DIRECTORY_DEPTH_MAX 64
 #define COPY_BUFFER (128 * 1024)
-
-struct file {
-    int fd;
-    char *path, *name; /* here, and in the workspace */
-};
-
-/* What was found and opened so far. */
-struct files {
-    const struct input_limits *limits;
-    struct file file[REQUEST_INPUTS_MAX];
-    size_t n;
-    uint64_t bytes;
-};
-
-static void file_release(struct file *file)
-{
-    close_fd(file->fd);
-    free(file->path);
-    free(file->name);
-}
-
-static void files_release(struct files *files)
-{
-    for (size_t i = 0; i < files->n; i++)
-        file_release(&files->file[i]);
-}
 
 static bool exists(const char *path)
 {
@@ -97,216 +69,27 @@ int input_split(const char *text, char **ret_path, char **ret_name)
     return 0;
 }
 
-static const char *kind_of(mode_t mode)
-{
-    switch (mode & S_IFMT) {
-    case S_IFLNK:
-        return "it is a link";
-    case S_IFIFO:
-        return "it is a pipe";
-    case S_IFSOCK:
-        return "it is a socket";
-    case S_IFCHR:
-    case S_IFBLK:
-        return "it is a device";
-    default:
-        return "it is not a regular file";
-    }
-}
-
-static int fail_input(const char *path, const char *reason)
-{
-    _cleanup_free_ char *shown = displayed(path);
-    return say_failure(EXIT_OURS, "Failed", NULL, "cannot read %s: %s", shown, reason);
-}
-
-static int fail_too_many(const char *path, uint64_t max)
-{
-    _cleanup_free_ char *shown = displayed(path);
-    return say_failure(EXIT_OURS, "Failed", "put them into one archive, and give that with --file",
-                       "there are too many input files: at most %" PRIu64
-                       " are allowed, and %s is one more",
-                       max, shown);
-}
-
-static const char less_data[] =
-    "give the run less data, or ask the administrator to raise InputSize=";
-
-static int fail_too_large(const char *path, uint64_t bytes, uint64_t max)
-{
-    char size[QUANTITY_TEXT], max_size[QUANTITY_TEXT];
-    _cleanup_free_ char *shown = displayed(path);
-    return say_failure(EXIT_OURS, "Failed", less_data,
-                       "the sum of the input files, up to %s, is %s, and at most %s is allowed",
-                       shown, format_bytes(bytes, size), format_bytes(max, max_size));
-}
-
 /* Of a file that is more than it said before. */
 static int fail_too_long(const char *path, uint64_t max)
 {
     char max_size[QUANTITY_TEXT];
     _cleanup_free_ char *shown = displayed(path);
-    return say_failure(EXIT_OURS, "Failed", less_data,
+    return say_failure(EXIT_OURS, "Failed", input_files_less_data,
                        "%s was longer than it seemed: the sum of the input files is more than the "
                        "%s that are allowed",
                        shown, format_bytes(max, max_size));
 }
 
-/* Consumes @fd, a regular file. */
-static int add_file(struct files *files, int fd, uint64_t size, const char *path, const char *name)
-{
-    struct file file = { .fd = fd };
-    const struct input_limits *limits = files->limits;
-    uint64_t count_max = ELEMENTS(files->file);
-
-    if (limits->inputs_max < count_max)
-        count_max = limits->inputs_max;
-    if (files->n >= count_max) {
-        file_release(&file);
-        return fail_too_many(path, count_max);
-    }
-    if (size > limits->bytes_max - files->bytes) {
-        file_release(&file);
-        return fail_too_large(path, files->bytes + size, limits->bytes_max);
-    }
-    file.path = strdup(path);
-    file.name = strdup(name);
-    if (!file.path || !file.name) {
-        file_release(&file);
-        return say_failure_errno(-ENOMEM, "cannot pass on the files");
-    }
-    files->file[files->n++] = file;
-    files->bytes += size;
-    return 0;
-}
-
-static void say_left_out(const char *path, const char *reason)
-{
-    _cleanup_free_ char *shown = displayed(path);
-    say_warning("left out %s: %s", shown, reason);
-}
-
-static int add_directory(struct files *files, int fd, const char *path, const char *name,
-                         unsigned depth);
-
-/* Adds @entry of the directory @dir; @path and @name are those of the entry. */
-static int add_entry(struct files *files, int dir, const char *entry, const char *path,
-                     const char *name, unsigned depth)
-{
-    _cleanup_close_ int fd = -1;
-    struct stat st;
-
-    if (fstatat(dir, entry, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        say_left_out(path, strerror(errno));
-        return 0;
-    }
-    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-        say_left_out(path, kind_of(st.st_mode));
-        return 0;
-    }
-    if (!utf8_is_valid(entry)) {
-        say_left_out(path, "its name is not valid UTF-8");
-        return 0;
-    }
-
-    /* Not blocking, should it have become a pipe since. */
-    fd = openat(dir, entry, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        say_left_out(path, strerror(errno));
-        return 0;
-    }
-    if (S_ISDIR(st.st_mode))
-        return add_directory(files, TAKE_FD(fd), path, name, depth + 1);
-    if (S_ISREG(st.st_mode))
-        return add_file(files, TAKE_FD(fd), (uint64_t)st.st_size, path, name);
-    say_left_out(path, kind_of(st.st_mode));
-    return 0;
-}
-
-static int is_entry(const struct dirent *entry)
-{
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static int add_entries(struct files *files, int fd, struct dirent **entries, int n_entries,
-                       const char *path, const char *name, unsigned depth)
-{
-    for (int i = 0; i < n_entries; i++) {
-        _cleanup_free_ char *entry_path = NULL, *entry_name = NULL;
-        const char *entry = entries[i]->d_name;
-
-        if (asprintf(&entry_path, "%s/%s", path, entry) < 0) {
-            entry_path = NULL;
-            return say_failure_errno(-ENOMEM, "cannot pass on the files");
-        }
-        if (asprintf(&entry_name, "%s/%s", name, entry) < 0) {
-            entry_name = NULL;
-            return say_failure_errno(-ENOMEM, "cannot pass on the files");
-        }
-        int r = add_entry(files, fd, entry, entry_path, entry_name, depth);
-        if (r != 0)
-            return r;
-    }
-    return 0;
-}
-
-/* Consumes @fd. In the order of names, so that the same directory makes the same request. */
-static int add_directory(struct files *files, int fd, const char *path, const char *name,
-                         unsigned depth)
-{
-    _cleanup_close_ int dir = fd;
-    struct dirent **entries = NULL;
-    int r, n_entries;
-
-    if (depth > DIRECTORY_DEPTH_MAX) {
-        say_left_out(path, "it lies too deep");
-        return 0;
-    }
-    n_entries = scandirat(dir, ".", &entries, is_entry, alphasort);
-    if (n_entries < 0) {
-        say_left_out(path, strerror(errno));
-        return 0;
-    }
-    r = add_entries(files, dir, entries, n_entries, path, name, depth);
-    for (int i = 0; i < n_entries; i++)
-        free(entries[i]);
-    free(entries);
-    return r;
-}
-
-/* What stands on the command line is the user's own word: here a link is followed. */
-static int add_path(struct files *files, const char *path, const char *name)
-{
-    _cleanup_close_ int fd = -1;
-    struct stat st;
-
-    if (!utf8_is_valid(name))
-        return fail_input(path, "its name is not valid UTF-8; give it another one after a colon");
-    /* To open a device can do something to it, so it is looked at before. */
-    if (stat(path, &st) < 0)
-        return fail_input(path, strerror(errno));
-    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        return fail_input(path, kind_of(st.st_mode));
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return fail_input(path, strerror(errno));
-    if (S_ISDIR(st.st_mode))
-        return add_directory(files, TAKE_FD(fd), path, name, 0);
-    if (S_ISREG(st.st_mode))
-        return add_file(files, TAKE_FD(fd), (uint64_t)st.st_size, path, name);
-    return fail_input(path, kind_of(st.st_mode));
-}
-
-static int find(struct files *files, const char *text)
+static int find(struct input_files *files, const char *text)
 {
     _cleanup_free_ char *path = NULL, *name = NULL;
 
     int r = input_split(text, &path, &name);
     if (r == -EINVAL)
-        return fail_input(text, "it has no name; give it one after a colon");
+        return input_files_fail(text, "it has no name; give it one after a colon");
     if (r < 0)
-        return fail_input(text, strerror(-r));
-    return add_path(files, path, name);
+        return input_files_fail(text, strerror(-r));
+    return input_files_add_path(files, path, name);
 }
 
 int64_t copy_bytes(int from, int to, uint64_t max)
@@ -415,17 +198,17 @@ static int add_input(struct request *request, int fd, const char *name)
     return 0;
 }
 
-static int pass_on(struct request *request, struct files *files)
+static int pass_on(struct request *request, struct input_files *files)
 {
     uint64_t max = files->limits->bytes_max, left = max;
 
     for (size_t i = 0; i < files->n; i++) {
-        struct file *file = &files->file[i];
+        struct input_file *file = &files->file[i];
         int fd = copy_to_memfd(file->fd, &left);
         if (fd == -EFBIG)
             return fail_too_long(file->path, max);
         if (fd < 0)
-            return fail_input(file->path, strerror(-fd));
+            return input_files_fail(file->path, strerror(-fd));
         file->fd = close_fd(file->fd);
         int r = add_input(request, fd, file->name);
         if (r != 0)
@@ -434,16 +217,16 @@ static int pass_on(struct request *request, struct files *files)
     return 0;
 }
 
-int inputs_add(struct request *request, const char *const *texts, size_t n_texts,
+int inputs_add(struct request *request, const struct input_wishes *wishes,
                const struct input_limits *limits)
 {
-    _cleanup_(files_release) struct files files = { .limits = limits };
+    _cleanup_(input_files_release) struct input_files files = { .limits = limits };
+    int r = 0;
 
     /* All are found before the first is read, so that what is too much is refused at once. */
-    for (size_t i = 0; i < n_texts; i++) {
-        int r = find(&files, texts[i]);
-        if (r != 0)
-            return r;
-    }
-    return pass_on(request, &files);
+    for (size_t i = 0; i < wishes->n_runs && r == 0; i++)
+        r = input_run_find(&files, wishes->runs[i]);
+    for (size_t i = 0; i < wishes->n_paths && r == 0; i++)
+        r = find(&files, wishes->paths[i]);
+    return r == 0 ? pass_on(request, &files) : r;
 }

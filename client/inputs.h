@@ -1,7 +1,6 @@
-/* The files that --file gives to a run, read as the user and passed on as sealed memfds: a
- * descriptor of a file on the user's FUSE or network mount could block the helper, be it by
- * close(). Called by request.c. Inside a directory no link is followed: who wrote the link may not
- * be who runs sbxctl. */
+/* The files that --file and --input-run give to a run, read as the user and passed on as sealed
+ * memfds: a descriptor of a file on the user's FUSE or network mount could block the helper, be it
+ * by close(). Called by request.c. */
 #pragma once
 
 #include "client/request.h"
@@ -11,10 +10,18 @@ struct input_limits {
     uint64_t bytes_max, inputs_max;
 };
 
-/* Adds what the @n_texts of @texts, PATH[:NAME], name: a file, or all files of a directory as
- * NAME/…. What of a directory is left out is told. More than @limits is refused before anything is
- * read. Returns 0, or the exit status of a failure that has been told. */
-int inputs_add(struct request *request, const char *const *texts, size_t n_texts,
+/* As given on the command line. */
+struct input_wishes {
+    const char *const *paths; /* PATH[:NAME] */
+    size_t n_paths;
+    const char *const *runs; /* ID[:PATH] */
+    size_t n_runs;
+};
+
+/* Adds what @wishes name: files, or all files of a directory as NAME/…. What of a directory is left
+ * out is told. More than @limits is refused before anything is read. Returns 0, or the exit status
+ * of a failure that has been told. */
+int inputs_add(struct request *request, const struct input_wishes *wishes,
                const struct input_limits *limits);
 
 /* Splits PATH[:NAME] at its last colon, unless all of it is the path of something that exists, into

@@ -137,10 +137,16 @@ static int add_inputs(struct request *request, const struct run_options *options
     request->inputs = json_object_new_array();
     if (json_add(request->parameters, "inputs", request->inputs) < 0)
         return say_failure_errno(-ENOMEM, "cannot start the run");
-    if (options->n_files == 0)
+    if (options->n_files == 0 && options->n_input_runs == 0)
         return 0;
+    const struct input_wishes wishes = {
+        .paths = options->files,
+        .n_paths = options->n_files,
+        .runs = options->input_runs,
+        .n_runs = options->n_input_runs,
+    };
     int r = ask_limits(&limits);
-    return r == 0 ? inputs_add(request, options->files, options->n_files, &limits) : r;
+    return r == 0 ? inputs_add(request, &wishes, &limits) : r;
 }
 
 static int add_hosts(json_object *parameters, const struct run_options *options)

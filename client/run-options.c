@@ -40,6 +40,14 @@ static int take_file(const struct verb *verb, const char *text, struct run_optio
     return 0;
 }
 
+static int take_input_run(const struct verb *verb, const char *text, struct run_options *options)
+{
+    if (*text == '\0' || *text == ':')
+        return verb_usage_error(verb, "--input-run: '%s' has no id", text);
+    options->input_runs[options->n_input_runs++] = text;
+    return 0;
+}
+
 /* Whether such hosts may be named is the helper's to say. */
 static int take_network(const struct verb *verb, const char *text, struct run_options *options)
 {
@@ -99,6 +107,8 @@ static int take_option(const struct verb *verb, int argc, char **argv, int optio
     case OPTION_IMAGE:
         options->image = argument;
         return *argument ? 0 : verb_usage_error(verb, "--image: the image has no name");
+    case OPTION_INPUT_RUN:
+        return take_input_run(verb, argument, options);
     case OPTION_JSON:
         options->json = true;
         return 0;
@@ -155,6 +165,7 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
 {
     _cleanup_(run_options_release) struct run_options options = {
         .files = calloc((size_t)argc + 1, sizeof(char *)),
+        .input_runs = calloc((size_t)argc + 1, sizeof(char *)),
         .environment = calloc((size_t)argc + 1, sizeof(char *)),
         .hosts = calloc((size_t)argc + 1, sizeof(char *)),
         .packages = calloc((size_t)argc + 1, sizeof(struct package_wish)),
@@ -163,7 +174,8 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
     int option;
 
     *ret_status = EXIT_OURS;
-    if (!options.files || !options.environment || !options.hosts || !options.packages)
+    if (!options.files || !options.input_runs || !options.environment || !options.hosts ||
+        !options.packages)
         return false;
 
     while ((option = verb_next_option(verb, argc, argv, &argument)) != VERB_OPTIONS_END) {
@@ -191,6 +203,7 @@ bool run_options_parse(const struct verb *verb, int argc, char **argv, struct ru
 void run_options_release(struct run_options *options)
 {
     free(options->files);
+    free(options->input_runs);
     free(options->environment);
     free(options->hosts);
     free(options->packages);

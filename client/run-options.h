@@ -16,6 +16,8 @@ struct run_options {
     size_t n_arguments;
     const char **files; /* as given: PATH[:NAME] */
     size_t n_files;
+    const char **input_runs; /* as given: ID[:PATH] */
+    size_t n_input_runs;
     const char **environment; /* as given: NAME[=VALUE] */
     size_t n_environment;
     const char **hosts; /* as given: NAME,... */

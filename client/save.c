@@ -179,7 +179,7 @@ static void save_directory(struct save *save, int from, int to, const char *path
     }
 }
 
-static int open_outputs(const char *output_directory)
+int outputs_open(const char *output_directory)
 {
     _cleanup_close_ int dir = open(output_directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
@@ -216,7 +216,7 @@ int save_outputs(const char *output_directory, const char *target, json_object *
 
     if (!own)
         return say_failure_errno(-ENOMEM, "cannot save the files");
-    from = open_outputs(output_directory);
+    from = outputs_open(output_directory);
     if (from < 0)
         return say_failure_errno(from, "cannot read the run's directory");
     if (mkdir(target, 0777) < 0 && errno != EEXIST)

@@ -4,6 +4,10 @@
 
 #include <json-c/json.h>
 
+/* The directory below @output_directory that has the files, open for reading, or a negative errno.
+ * For input-run.c too. */
+int outputs_open(const char *output_directory);
+
 /* Copies everything below @output_directory/files to @target, which is made if it is missing; files
  * that exist are overwritten, other things are not. What was written is told, and added to the
  * array @written (NULL for none) as objects with name and bytes. What cannot be copied is told,

@@ -68,7 +68,8 @@ static int add_within(struct request *request, uint64_t bytes_max, uint64_t inpu
                       const char *text)
 {
     const struct input_limits limits = { bytes_max, inputs_max };
-    return inputs_add(request, &text, 1, &limits);
+    const struct input_wishes wishes = { .paths = &text, .n_paths = 1 };
+    return inputs_add(request, &wishes, &limits);
 }
 
 static int add(struct request *request, const char *text)
@@ -310,6 +311,7 @@ static void too_large_sum_is_refused_before_anything_is_read(void **state)
 {
     /* The first cannot be read, which nobody finds out. */
     const char *const texts[] = { "/proc/self/mem", "a", "d", "z" };
+    const struct input_wishes wishes = { .paths = texts, .n_paths = ELEMENTS(texts) };
     const struct input_limits limits = { 256 * MIB, 100 };
     _cleanup_request_ struct request request = new_request();
 
@@ -322,8 +324,7 @@ static void too_large_sum_is_refused_before_anything_is_read(void **state)
     assert_int_equal(truncate("d/b", 156 * MIB), 0);
     assert_int_equal(truncate("d/c", 44 * MIB), 0);
     say_mode.quiet = false;
-    const char *said =
-        SAID(assert_int_equal(inputs_add(&request, texts, ELEMENTS(texts), &limits), 125));
+    const char *said = SAID(assert_int_equal(inputs_add(&request, &wishes, &limits), 125));
     assert_string_equal(said, "sbxctl: the sum of the input files, up to d/c, is 300 MiB, and at "
                               "most 256 MiB is allowed\n"
                               "sbxctl: give the run less data, or ask the administrator to raise "
