@@ -60,8 +60,8 @@ static void free_request(struct connection *connection)
 
 static void connection_free(struct connection *connection)
 {
-    relay_release(&connection->up, &connection->session->pipes);
-    relay_release(&connection->down, &connection->session->pipes);
+    relay_release(&connection->up, &connection->session->buffers);
+    relay_release(&connection->down, &connection->session->buffers);
     connection->session->n_large -= connection->large;
     resolve_cancel(connection->lookup);
     side_close(&connection->client);
@@ -178,7 +178,7 @@ static void go_on_answering(struct connection *connection)
     char scrap[SCRAP_SIZE];
     uint64_t no_limit = UINT64_MAX;
 
-    if (relay_move(&connection->down, &connection->session->pipes, &no_limit) < 0) {
+    if (relay_move(&connection->down, &connection->session->buffers, &no_limit) < 0) {
         connection_end(connection);
         return;
     }
@@ -194,7 +194,7 @@ static void go_on_answering(struct connection *connection)
 void connection_answer(struct connection *connection, const char *data, size_t size)
 {
     side_close(&connection->remote);
-    relay_release(&connection->down, &connection->session->pipes);
+    relay_release(&connection->down, &connection->session->buffers);
     connection->down.to = connection->client.fd;
     connection->phase = PHASE_ANSWERING;
     if (relay_put(&connection->down, data, size) < 0) {
@@ -258,9 +258,9 @@ static void go_on_relaying(struct connection *connection, bool moves_up, bool mo
     ssize_t up = 0, down = 0;
 
     if (moves_up)
-        up = relay_move(&connection->up, &session->pipes, &session->bytes_left);
+        up = relay_move(&connection->up, &session->buffers, &session->bytes_left);
     if (may_have_answered(connection, up)) {
-        relay_release(&connection->up, &session->pipes);
+        relay_release(&connection->up, &session->buffers);
         up = 0;
     }
     if (up < 0) {
@@ -268,7 +268,7 @@ static void go_on_relaying(struct connection *connection, bool moves_up, bool mo
         return;
     }
     if (moves_down)
-        down = relay_move(&connection->down, &session->pipes, &session->bytes_left);
+        down = relay_move(&connection->down, &session->buffers, &session->bytes_left);
     if (down < 0) {
         relay_failed(connection, false, (int)down);
         return;

@@ -1,32 +1,30 @@
 /* Moving bytes from socket to socket, see relay.h. */
 #include "relay.h"
 
-#include <fcntl.h>
+#include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
 #include "http-head.h"
 
-/* Bytes that are read where they have to be looked at. */
-#define BUFFER_SIZE (64 * 1024)
 /* Rounds of one call. */
 #define ROUNDS 8
 
-void relay_release(struct relay *relay, struct pipes *pipes)
+void relay_release(struct relay *relay, struct buffers *buffers)
 {
     uint64_t moved = relay->moved;
 
     free(relay->head);
-    free(relay->buffer);
-    pipes_drop(pipes, &relay->pipe);
+    free(relay->front);
+    buffers_give(buffers, &relay->buffer);
     *relay = RELAY_NULL;
     relay->moved = moved;
 }
 
 bool relay_wants_output(const struct relay *relay)
 {
-    return relay->end > relay->begin || relay->in_pipe > 0;
+    return relay->end > relay->begin;
 }
 
 bool relay_wants_input(const struct relay *relay)
@@ -43,42 +41,32 @@ int relay_put(struct relay *relay, const char *data, size_t size)
 {
     if (relay->begin == relay->end)
         relay->begin = relay->end = 0;
-    char *buffer = realloc(relay->buffer, relay->end + size + 1);
-    if (!buffer)
+    assert(!relay->buffer.data);
+    char *front = realloc(relay->front, relay->end + size + 1);
+    if (!front)
         return -ENOMEM;
-    relay->buffer = buffer;
-    memcpy(buffer + relay->end, data, size);
+    relay->front = front;
+    memcpy(front + relay->end, data, size);
     relay->end += size;
     return 0;
 }
 
 /* ---- out */
 
-/* Both return the bytes moved, 0 if .to takes none, or a negative errno. */
-static ssize_t write_buffer(struct relay *relay)
+/* Returns the bytes moved, 0 if .to takes none, or a negative errno. */
+static ssize_t write_out(struct relay *relay, struct buffers *buffers)
 {
-    ssize_t n = send(relay->to, relay->buffer + relay->begin, relay->end - relay->begin,
+    const char *data = relay->front ? relay->front : relay->buffer.data;
+    ssize_t n = send(relay->to, data + relay->begin, relay->end - relay->begin,
                      MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -errno;
     relay->begin += (size_t)n;
     if (relay->begin == relay->end) {
-        free(relay->buffer);
-        relay->buffer = NULL;
-        relay->begin = relay->end = 0;
+        free(relay->front);
+        relay->front = NULL;
+        buffers_give(buffers, &relay->buffer);
     }
-    return n;
-}
-
-static ssize_t write_pipe(struct relay *relay, struct pipes *pipes)
-{
-    ssize_t n = splice(relay->pipe.out, NULL, relay->to, NULL, relay->in_pipe,
-                       SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-    relay->in_pipe -= (size_t)n;
-    if (relay->in_pipe == 0)
-        pipes_give(pipes, &relay->pipe);
     return n;
 }
 
@@ -96,25 +84,6 @@ static void account(struct relay *relay, size_t n, uint64_t *allowance)
 }
 
 /* As the next ones: bytes moved; 0 with .at_end or if there is nothing now; or a negative errno. */
-static ssize_t fill_pipe(struct relay *relay, struct pipes *pipes, size_t most)
-{
-    if (relay->pipe.in < 0) {
-        int r = pipes_take(pipes, &relay->pipe);
-        if (r < 0)
-            return r;
-    }
-    ssize_t n =
-        splice(relay->from, NULL, relay->pipe.in, NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-    if (n > 0) {
-        relay->in_pipe = (size_t)n;
-        return n;
-    }
-    int error = n < 0 ? errno : 0;
-    relay->at_end = n == 0;
-    pipes_give(pipes, &relay->pipe);
-    return error == EAGAIN || error == EINTR ? 0 : -error;
-}
-
 static ssize_t read_some(struct relay *relay, char *data, size_t size)
 {
     ssize_t n = recv(relay->from, data, size, MSG_DONTWAIT);
@@ -125,9 +94,22 @@ static ssize_t read_some(struct relay *relay, char *data, size_t size)
     return n;
 }
 
-static ssize_t take_length(struct relay *relay, struct pipes *pipes, uint64_t *allowance)
+static ssize_t fill_buffer(struct relay *relay, struct buffers *buffers, uint64_t most)
 {
-    ssize_t n = fill_pipe(relay, pipes, least(least(relay->left, PIPE_SIZE), *allowance));
+    int r = buffers_take(buffers, &relay->buffer);
+    if (r < 0)
+        return r;
+    ssize_t n = read_some(relay, relay->buffer.data, least(relay->buffer.size, most));
+    relay->begin = 0;
+    relay->end = n > 0 ? (size_t)n : 0;
+    if (n <= 0)
+        buffers_give(buffers, &relay->buffer);
+    return n;
+}
+
+static ssize_t take_length(struct relay *relay, struct buffers *buffers, uint64_t *allowance)
+{
+    ssize_t n = fill_buffer(relay, buffers, least(relay->left, *allowance));
     if (n <= 0)
         return relay->at_end ? -ENODATA : n;
     account(relay, (size_t)n, allowance);
@@ -137,23 +119,19 @@ static ssize_t take_length(struct relay *relay, struct pipes *pipes, uint64_t *a
     return n;
 }
 
-static ssize_t take_chunked(struct relay *relay, uint64_t *allowance)
+static ssize_t take_chunked(struct relay *relay, struct buffers *buffers, uint64_t *allowance)
 {
-    _cleanup_free_ char *data = malloc(BUFFER_SIZE);
-
-    if (!data)
-        return -ENOMEM;
-    ssize_t n = read_some(relay, data, least(BUFFER_SIZE, *allowance));
+    ssize_t n = fill_buffer(relay, buffers, *allowance);
     if (n <= 0)
         return relay->at_end ? -ENODATA : n;
-    n = chunked_follow(&relay->chunked, data, (size_t)n);
+    n = chunked_follow(&relay->chunked, relay->buffer.data, (size_t)n);
     if (n < 0)
         return n;
     account(relay, (size_t)n, allowance);
     if (chunked_is_done(&relay->chunked))
         relay->source = RELAY_NOTHING;
-    int r = relay_put(relay, data, (size_t)n);
-    return r < 0 ? r : n;
+    relay->end = (size_t)n;
+    return n;
 }
 
 /* Passes the first @size bytes of .head on, which are a whole head. */
@@ -213,7 +191,7 @@ static ssize_t take_response(struct relay *relay, uint64_t *allowance)
     return r < 0 ? r : n;
 }
 
-static ssize_t take(struct relay *relay, struct pipes *pipes, uint64_t *allowance)
+static ssize_t take(struct relay *relay, struct buffers *buffers, uint64_t *allowance)
 {
     ssize_t n;
 
@@ -221,14 +199,14 @@ static ssize_t take(struct relay *relay, struct pipes *pipes, uint64_t *allowanc
         return -EDQUOT;
     switch (relay->source) {
     case RELAY_RAW:
-        n = fill_pipe(relay, pipes, least(PIPE_SIZE, *allowance));
+        n = fill_buffer(relay, buffers, *allowance);
         if (n > 0)
             account(relay, (size_t)n, allowance);
         return n;
     case RELAY_LENGTH:
-        return take_length(relay, pipes, allowance);
+        return take_length(relay, buffers, allowance);
     case RELAY_CHUNKED:
-        return take_chunked(relay, allowance);
+        return take_chunked(relay, buffers, allowance);
     case RELAY_RESPONSE:
         return take_response(relay, allowance);
     case RELAY_NOTHING:
@@ -239,21 +217,19 @@ static ssize_t take(struct relay *relay, struct pipes *pipes, uint64_t *allowanc
 
 /* ---- both */
 
-static ssize_t move_once(struct relay *relay, struct pipes *pipes, uint64_t *allowance)
+static ssize_t move_once(struct relay *relay, struct buffers *buffers, uint64_t *allowance)
 {
     if (relay->end > relay->begin)
-        return write_buffer(relay);
-    if (relay->in_pipe > 0)
-        return write_pipe(relay, pipes);
-    return relay_wants_input(relay) ? take(relay, pipes, allowance) : 0;
+        return write_out(relay, buffers);
+    return relay_wants_input(relay) ? take(relay, buffers, allowance) : 0;
 }
 
-ssize_t relay_move(struct relay *relay, struct pipes *pipes, uint64_t *allowance)
+ssize_t relay_move(struct relay *relay, struct buffers *buffers, uint64_t *allowance)
 {
     ssize_t n = 0, moved = 0;
 
     for (size_t i = 0; i < ROUNDS; i++) {
-        n = move_once(relay, pipes, allowance);
+        n = move_once(relay, buffers, allowance);
         if (n <= 0)
             break;
         moved += n;

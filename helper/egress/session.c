@@ -219,7 +219,7 @@ int session_serve(int sock)
                     strerror(-r));
         end_connections(&session);
         resolver_free(session.resolver);
-        pipes_release(&session.pipes);
+        buffers_release(&session.buffers);
         sd_event_unref(session.event);
         struct egress_message message = { .type = EGRESS_START, .start = session.policy };
         egress_message_release(&message);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
-#include "pipes.h"
+#include "buffers.h"
 #include "protocol.h"
 #include "resolve.h"
 #include "tally.h"
@@ -26,7 +26,7 @@ struct session {
     sd_event_source *listener_source;
     struct egress_start policy;
     struct resolver *resolver; /* NULL until there is something to resolve */
-    struct pipes pipes;
+    struct buffers buffers;
     struct connection *connections;
     size_t n_connections, n_large;
     uint64_t bytes_left;
