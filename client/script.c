@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +13,10 @@
 #include "common/cleanup.h"
 #include "common/escape.h"
 #include "common/file.h"
+#include "common/host-pattern.h"
 #include "common/memfd.h"
+
+#define HINT_MAX 320
 
 /* Returns 0, -EFBIG above SCRIPT_BYTES_MAX, or another negative errno. */
 static int copy_all(int from, int to)
@@ -38,10 +42,19 @@ static int fill(const struct run_options *options, int to)
     return fill_from_file(options->script, to);
 }
 
-/* Who comes from other tools may have named a program. */
-static const char *command_hint(const char *name)
+/* Makes a hint for a script that is not there, in @ret: an empty one if there is nothing to say.
+ * Who comes from other tools may have named a program, or a host. */
+static void missing_hint(const struct run_options *options, char ret[HINT_MAX])
 {
-    return strpbrk(name, "./") ? NULL : "to run a command: sbxctl run --language shell -c COMMAND";
+    const char *name = options->script;
+    char host[HOST_TEXT_MAX + 1];
+
+    ret[0] = '\0';
+    if (!strpbrk(name, "./"))
+        strcpy(ret, "to run a command: sbxctl run --language shell -c COMMAND");
+    else if (options->network && options->n_arguments > 0 && host_pattern_parse(name, host) &&
+             access(options->arguments[0], F_OK) == 0)
+        snprintf(ret, HINT_MAX, "if it is a host to be reached: --network=%s", host);
 }
 
 static int fail_read(const struct run_options *options, int r)
@@ -50,6 +63,7 @@ static int fail_read(const struct run_options *options, int r)
                        : strcmp(options->script, "-") == 0 ? "standard input"
                                                            : options->script;
     _cleanup_free_ char *shown = displayed(name);
+    char hint[HINT_MAX] = "";
 
     if (r == -EFBIG)
         return say_failure(EXIT_OURS, "Failed", "give data with --file instead",
@@ -58,8 +72,10 @@ static int fail_read(const struct run_options *options, int r)
         return say_failure(EXIT_OURS, "Failed",
                            "name the script in it, and give the rest with --file",
                            "%s is a directory", shown);
-    return say_failure(EXIT_OURS, "Failed", r == -ENOENT ? command_hint(name) : NULL,
-                       "cannot read the script %s: %s", shown, strerror(-r));
+    if (r == -ENOENT)
+        missing_hint(options, hint);
+    return say_failure(EXIT_OURS, "Failed", *hint ? hint : NULL, "cannot read the script %s: %s",
+                       shown, strerror(-r));
 }
 
 int script_open(const struct run_options *options, struct script *ret)

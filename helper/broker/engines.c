@@ -1,5 +1,6 @@
 /* Which engines there are, see engines.h. */
 #include "broker/engines.h"
+#include "broker/config-words.h"
 #include "common/directory.h"
 #include "engine/protocol.h"
 
@@ -25,7 +26,7 @@ json_object *engines_available(void)
     return names;
 }
 
-char *engines_text(const char *except)
+char *engines_text(const char *except, char *const *cloud)
 {
     _cleanup_json_ json_object *names = engines_available();
     char *text = strdup("");
@@ -34,7 +35,7 @@ char *engines_text(const char *except)
         const char *name = json_object_get_string(json_object_array_get_idx(names, i));
         char *longer;
 
-        if (strcmp(name, except) == 0)
+        if (strcmp(name, except) == 0 || words_have(cloud, name, strlen(name)))
             continue;
         if (asprintf(&longer, "%s%s%s", text, *text ? ", " : "", name) < 0)
             longer = NULL;

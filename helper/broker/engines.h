@@ -11,5 +11,6 @@ bool engine_exists(const char *name);
 /* All of them as an array of names in no order. A new reference, or NULL out of memory. */
 json_object *engines_available(void);
 
-/* The same for people, "a, b", without @except. A new string, or NULL out of memory. */
-char *engines_text(const char *except);
+/* The ones to offer instead of @except, for people: "a, b". None of @cloud, where code and files
+ * would leave the machine: that is nobody's second best. A new string, or NULL out of memory. */
+char *engines_text(const char *except, char *const *cloud);

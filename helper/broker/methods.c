@@ -71,14 +71,15 @@ static int refuse_by_form(struct varlink_call *call, struct manager *manager,
 }
 
 /* Policy knows what a name looks like, not which there are. */
-static int admit_engine(const struct plan *plan, struct refusal *refusal)
+static int admit_engine(const struct config *config, const struct plan *plan,
+                        struct refusal *refusal)
 {
     char hint[sizeof(refusal->hint)] =
         "Have the administrator enable one: systemctl enable --now sbxctl-engine-systemd.socket";
 
     if (engine_exists(plan->engine))
         return 0;
-    _cleanup_free_ char *others = engines_text(plan->engine);
+    _cleanup_free_ char *others = engines_text(plan->engine, config->cloud_engines);
     if (others && *others)
         snprintf(hint, sizeof(hint), "Use --engine with one of: %s.", others);
     return refusal_reject(refusal, "engine", hint, "There is no engine '%s' on this machine.",
@@ -130,7 +131,7 @@ static int method_run(struct varlink_call *call, struct manager *manager)
         return r;
     r = policy_apply(&manager->config, &request, &plan, &refusal);
     if (r >= 0) {
-        r = admit_engine(&plan, &refusal);
+        r = admit_engine(&manager->config, &plan, &refusal);
         if (r >= 0)
             r = admit_network(&plan, &refusal);
         if (r >= 0)

@@ -15,12 +15,17 @@ void run_refuse_engine(struct run *run, const char *reason, const char *hint)
     run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.EngineUnavailable", fields, reason);
 }
 
+static char *others_of(const struct run *run)
+{
+    return engines_text(run->plan.engine, run->manager->config.cloud_engines);
+}
+
 /* Hints at the other engines, and at what the administrator can do to @unit of this one, "socket"
  * or "service". */
 static void refuse_with_remedy(struct run *run, const char *reason, const char *remedy,
                                const char *unit)
 {
-    _cleanup_free_ char *others = engines_text(run->plan.engine);
+    _cleanup_free_ char *others = others_of(run);
     char hint[256];
     int used = 0;
 
@@ -46,7 +51,7 @@ void run_blame_engine(struct run *run, const char *what, ...)
 
 void run_refuse_failed(struct run *run, const struct engine_error *error)
 {
-    _cleanup_free_ char *others = engines_text(run->plan.engine);
+    _cleanup_free_ char *others = others_of(run);
     bool no_way_out = !others || !*others || strcmp(error->phase, "engine") != 0;
     char hint[128];
 

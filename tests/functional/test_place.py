@@ -86,6 +86,16 @@ def test_case_28_engine_whose_socket_is_missing(machine):
         assert re.search(r"Use --engine with one of: .*\bdocker\b", advice), advice
 
 
+def test_the_cloud_is_not_offered_instead(machine):
+    cloud = "/run/sbxctl/engine/beyond"
+    config = "[Helper]\nCloudEngines=beyond\n"
+    with machine.configured(config), put_right(machine, f"rm {cloud}; systemctl start {ENGINE}.socket"):
+        machine.run(["touch", cloud], check=True)
+        machine.run(["systemctl", "stop", ENGINE + ".socket", ENGINE + ".service"], check=True)
+        _, advice = told(machine, 125)
+        assert "docker" in advice and "beyond" not in advice, advice
+
+
 def test_case_28_engine_at_whose_socket_nobody_listens(machine):
     bind = f"import socket; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind('{ENGINE_SOCKET}')"
     with put_right(machine, f"rm {ENGINE_SOCKET}; systemctl start {ENGINE}.socket"):

@@ -442,6 +442,24 @@ static void endless_or_missing_script_is_refused(void **state)
     assert_int_equal(script_open(&(struct run_options){ .script = "/tmp" }, &script), 125);
 }
 
+static void host_taken_for_the_script_is_noticed(void **state)
+{
+    _cleanup_(script_release) struct script script = SCRIPT_NULL;
+    char argument[] = "x.py", *arguments[] = { argument };
+    struct run_options options = {
+        .script = "pypi.org", .arguments = arguments, .n_arguments = 1, .network = true
+    };
+
+    say_mode.quiet = false;
+    assert_null(strstr(SAID(assert_int_equal(script_open(&options, &script), 125)), "--network"));
+    write_file("x.py", "1");
+    assert_non_null(strstr(SAID(assert_int_equal(script_open(&options, &script), 125)),
+                           "sbxctl: if it is a host to be reached: --network=pypi.org\n"));
+    options.network = false;
+    assert_null(strstr(SAID(assert_int_equal(script_open(&options, &script), 125)), "--network"));
+    say_mode.quiet = true;
+}
+
 static void make_outputs(void)
 {
     assert_int_equal(mkdir("out", 0755), 0);
@@ -540,6 +558,7 @@ int main(void)
         T(script_is_sealed_and_at_its_beginning),
         T(code_is_python_unless_told_otherwise),
         T(endless_or_missing_script_is_refused),
+        T(host_taken_for_the_script_is_noticed),
         T(files_are_saved_with_their_folders),
         T(links_at_the_target_are_not_written_through),
         T(links_at_the_source_are_not_read),
