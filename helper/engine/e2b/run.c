@@ -19,8 +19,8 @@
 /* envd's sign of life comes every 20 s; a program that takes all CPUs may hold it up. */
 #define SILENCE_USEC (90 * USEC_PER_SEC)
 #define TERM_SILENCE_USEC (5 * USEC_PER_SEC)
-/* For who closes it, to have done so. */
-#define INPUT_WAIT_MSEC 250
+/* For who closes it, to have done so; the upload's time counts. */
+#define INPUT_WAIT_USEC (USEC_PER_SEC / 4)
 #define FLUSH_USEC (USEC_PER_SEC / 10)
 
 static bool is_stop(int error)
@@ -63,11 +63,12 @@ static int input_file(int fd)
 
 /* Of a pipe, what comes while the program runs is handed on as it comes; most have nothing and are
  * closed by now, which saves a request. */
-static void sort_input(struct run *run)
+static void sort_input(struct run *run, uint64_t since_usec)
 {
     struct pollfd look = { .fd = run->input, .events = POLLIN };
     struct stat st;
-    bool at_end = poll(&look, 1, INPUT_WAIT_MSEC) == 1 && (look.revents & POLLIN) == 0;
+    bool at_end =
+        poll_until(&look, 1, since_usec + INPUT_WAIT_USEC) == 1 && (look.revents & POLLIN) == 0;
 
     if (at_end || fstat(run->input, &st) < 0 || !S_ISFIFO(st.st_mode))
         run->input = close_fd(run->input);
@@ -334,19 +335,18 @@ static int begin(struct run *run, const struct launch_program *program, const in
 enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3])
 {
     struct envd_result *result = &run->result;
-    char path[128];
+    uint64_t began = clock_usec(CLOCK_MONOTONIC);
 
     *result = (struct envd_result){ 0 };
     if (begin(run, program, stdio) < 0)
         return fail_to_start(run);
     int file = input_file(run->input);
     snprintf(run->directory, sizeof(run->directory), "%s", program->directory);
-    snprintf(path, sizeof(path), "%s/stdin", run->folder);
     run->went = true;
     run->collected = false;
     shown_release(&run->shown);
-    int r = transfer_upload(&run->transfer, run->envd, run->directory, file, path);
-    sort_input(run);
+    int r = transfer_upload(&run->transfer, run->envd, run->directory, file, run->folder);
+    sort_input(run, began);
     r = r < 0 ? r : start(run, program, file >= 0 || run->input >= 0, result);
     if (r < 0 && !result->may_have_started && !is_stop(r))
         return fail_to_start(run);

@@ -21,7 +21,7 @@ struct part {
 
 struct form {
     const struct transfer *transfer;
-    const char *directory, *input_path;
+    const char *directory, *folder;
     int input; /* -1: none */
 };
 
@@ -80,10 +80,10 @@ static size_t read_part(char *data, size_t one, size_t size, void *userdata)
 {
     struct part *part = userdata;
 
-    if (part->file < 0)
-        part->file = openat(part->workspace, part->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (part->at == part->size)
         return 0;
+    if (part->file < 0)
+        part->file = openat(part->workspace, part->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     ssize_t n = part->file < 0 ? -1 : pread(part->file, data, size, (off_t)part->at);
     if (n <= 0)
         return CURL_READFUNC_ABORT;
@@ -157,25 +157,35 @@ static bool add_input(curl_mime *mime, const struct form *form, const struct tra
     return add_part(mime, path, &part);
 }
 
+/* Something of its own is in the folder in any case, or a shell would have to make it. */
+static bool add_folder(curl_mime *mime, const struct form *form)
+{
+    struct part part = { -1, NULL, form->input, true, 0, 0 };
+    _cleanup_free_ char *path = NULL;
+    struct stat st = { 0 };
+
+    if (asprintf(&path, "%s/%s", form->folder, form->input >= 0 ? "stdin" : "sent") < 0) {
+        path = NULL;
+        return false;
+    }
+    if (form->input >= 0 && fstat(form->input, &st) < 0)
+        return false;
+    part.size = (uint64_t)st.st_size;
+    return add_part(mime, path, &part);
+}
+
 static curl_mime *make_form(CURL *curl, void *userdata)
 {
     const struct form *form = userdata;
     curl_mime *mime = curl_mime_init(curl);
     bool good = mime;
-    struct stat st;
 
     for (size_t i = 0; good && i < form->transfer->n_inputs; i++) {
         const struct transfer_input *input = &form->transfer->inputs[i];
         if (!input->is_sent && fits_form(input->name))
             good = add_input(mime, form, input);
     }
-    if (good && form->input >= 0) {
-        struct part part = { -1, NULL, form->input, true, 0, 0 };
-        good = fstat(form->input, &st) >= 0;
-        part.size = good ? (uint64_t)st.st_size : 0;
-        good = good && add_part(mime, form->input_path, &part);
-    }
-    if (!good) {
+    if (!good || !add_folder(mime, form)) {
         curl_mime_free(mime);
         return NULL;
     }
@@ -214,9 +224,9 @@ static int make_directory(struct envd *envd, const char *directory)
 }
 
 int transfer_upload(struct transfer *transfer, struct envd *envd, const char *directory, int input,
-                    const char *input_path)
+                    const char *folder)
 {
-    struct form form = { transfer, directory, input_path, input };
+    struct form form = { transfer, directory, folder, input };
     bool need_form = input >= 0;
     int r = transfer->n_inputs == 0 ? make_directory(envd, directory) : 0;
 

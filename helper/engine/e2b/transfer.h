@@ -26,9 +26,10 @@ int transfer_put(struct transfer *transfer, const char *name, mode_t mode, int s
 void transfer_release(struct transfer *transfer);
 
 /* Sends what was put since the last time to @directory of the sandbox, and @input, if it is a file,
- * as @input_path. Returns 0, or a negative errno with a sentence in the cloud's error. */
+ * as "stdin" of @folder, which mostly comes to be by it. Returns 0, or a negative errno with a
+ * sentence in the cloud's error. */
 int transfer_upload(struct transfer *transfer, struct envd *envd, const char *directory, int input,
-                    const char *input_path);
+                    const char *folder);
 /* Names that are to be executable, into an array. Returns 0 or -ENOMEM. */
 int transfer_add_executables(const struct transfer *transfer, json_object *arguments);
 
