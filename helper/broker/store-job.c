@@ -261,9 +261,6 @@ static void run_layer(const struct job *job, uint32_t operation, int workspace)
     case STORE_LAYER_REMOVE:
         r = layer_remove(job->state, job->uid, job->key, &result);
         break;
-    case STORE_LAYER_USE:
-        r = layer_use(job->state, job->uid, job->key, &result);
-        break;
     case STORE_LAYER_LIST:
         r = layer_list(job->state, job->uid, &result);
         break;
@@ -293,7 +290,6 @@ static bool is_complete(const struct job *job, uint32_t operation)
     case STORE_LAYER_INSTALL:
         return layer_key_valid(job->key) && has_uid && job->folder && job->facts;
     case STORE_LAYER_REMOVE:
-    case STORE_LAYER_USE:
         return layer_key_valid(job->key) && has_uid;
     case STORE_LAYER_LIST:
         return has_uid;

@@ -39,7 +39,8 @@ int layer_install(int state, uid_t uid, const char *key, const struct layer_sour
 /* Removes one. Returns 0, -ENOENT, or another negative errno with what remove_tree() says. */
 int layer_remove(int state, uid_t uid, const char *key, json_object **ret_result);
 
-/* Marks it as used now and reads its layer.json. Returns 0; -ENOENT; -EBADMSG if it is broken. */
+/* Marks it as used now and reads its layer.json, with "usedUSec". The broker calls it itself, since
+ * it has to wait for the answer. Returns 0; -ENOENT; -EBADMSG if it is broken. */
 int layer_use(int state, uid_t uid, const char *key, json_object **ret_layer);
 
 /* All layers of all users, after what crashes left was removed. Not while anything is installed.

@@ -110,6 +110,35 @@ static void reap_jobs(struct process *p)
                 p->running[i].pid = 0;
 }
 
+/* Changes nothing: it is of no use when nobody is there any more for the answer. */
+static bool is_question(const struct waiting *w)
+{
+    return w->request.operation == STORE_OPEN || w->request.operation == STORE_LAYER_LIST;
+}
+
+/* Who asks and hangs up, again and again, takes no place in the queue of all. */
+static void drop_unheard(struct process *p)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < p->n_waiting; i++) {
+        if (is_question(&p->waiting[i]) && store_peer_gone(p->waiting[i].job))
+            waiting_close(&p->waiting[i]);
+        else
+            p->waiting[left++] = p->waiting[i];
+    }
+    p->n_waiting = left;
+}
+
+static bool may_wait(const struct process *p, const struct waiting *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->n_waiting; i++)
+        n += is_question(&p->waiting[i]) && p->waiting[i].request.uid == w->request.uid;
+    return p->n_waiting < STORE_WAITING_MAX && (!is_question(w) || n < STORE_ASKING_USER_MAX);
+}
+
 /* Takes one request. Returns false at the end of file. */
 static bool take_request(struct process *p)
 {
@@ -129,7 +158,7 @@ static bool take_request(struct process *p)
     w.job = fds[0];
     w.payload = fds[1];
     w.workspace = fds[2];
-    if (p->n_waiting == STORE_WAITING_MAX) {
+    if (!may_wait(p, &w)) {
         store_answer_send(w.job, -EBUSY, NULL, -1);
         waiting_close(&w);
         return true;
@@ -148,6 +177,7 @@ static noreturn void serve(struct process *p)
             _exit(EXIT_FAILURE);
         if (fds[1].revents)
             reap_jobs(p);
+        drop_unheard(p);
         if (fds[0].revents && !take_request(p))
             _exit(EXIT_SUCCESS);
         start_jobs(p);

@@ -25,7 +25,6 @@ enum store_operation {
     STORE_DISCARD,       /* runId */
     STORE_LAYER_INSTALL, /* uid, key, folder, filesMax, bytesMax, facts; workspace fd */
     STORE_LAYER_REMOVE,  /* uid, key */
-    STORE_LAYER_USE,     /* uid, key */
     STORE_LAYER_LIST,    /* uid */
     STORE_LAYER_LOAD,    /* nothing */
 };

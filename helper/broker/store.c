@@ -363,12 +363,6 @@ int store_layer_install(struct store *store, const struct store_layer *layer, st
                  ret);
 }
 
-int store_layer_use(struct store *store, uid_t uid, const char *key, store_fn done, void *userdata,
-                    struct store_job **ret)
-{
-    return start_layer(store, STORE_LAYER_USE, uid, key, done, userdata, ret);
-}
-
 int store_layer_remove(struct store *store, uid_t uid, const char *key, store_fn done,
                        void *userdata, struct store_job **ret)
 {

@@ -97,15 +97,11 @@ int store_discard(struct store *store, const char *run_id, store_fn done, void *
  * -EEXIST: there is one. -ENOENT: there is no such folder. */
 int store_layer_install(struct store *store, const struct store_layer *layer, store_fn done,
                         void *userdata, struct store_job **ret);
-/* Notes that it is used now. The result is its facts, with "key", "createdUSec", "usedUSec" (both
- * since the epoch), "bytes" and "files". -ENOENT: there is no such layer. */
-int store_layer_use(struct store *store, uid_t uid, const char *key, store_fn done, void *userdata,
-                    struct store_job **ret);
 /* -ENOENT if there is none. */
 int store_layer_remove(struct store *store, uid_t uid, const char *key, store_fn done,
                        void *userdata, struct store_job **ret);
-/* Those of one user: { "layers": [as of store_layer_use(), without "resolved"], "more": how many
- * there are besides }. */
+/* Those of one user: { "layers": [their facts, without "resolved", and with "key", "createdUSec",
+ * "usedUSec" (both since the epoch), "bytes" and "files"], "more": how many there are besides }. */
 int store_layer_list(struct store *store, uid_t uid, store_fn done, void *userdata,
                      struct store_job **ret);
 /* Removes what crashes left half made, then tells of all: { "layers": [{"uid", "key",

@@ -90,11 +90,7 @@ static json_object *list(struct fixture *f, uid_t uid)
 
 static int use(struct fixture *f, uid_t uid, const char *key, json_object **ret)
 {
-    struct outcome o = { 0 };
-    int r = finish(f, store_layer_use(f->store, uid, key, on_done, &o, &f->job), &o);
-
-    *ret = o.result;
-    return r;
+    return layer_use(f->state, uid, key, ret);
 }
 
 static int remove_layer(struct fixture *f, uid_t uid, const char *key)

@@ -1,6 +1,7 @@
 /* The store as the broker uses it (helper/broker/store.h): jobs, and the process that does them. */
 #include "store-broker.h"
 #include "broker/store-confine.h"
+#include "broker/store-process.h"
 
 #include <linux/capability.h>
 #include <poll.h>
@@ -216,7 +217,7 @@ static void ids_of_another_form_are_refused(void **state)
 static void many_jobs_wait_and_all_are_done(void **state)
 {
     struct fixture *f = *state;
-    enum { N = 100 };
+    enum { N = 60 };
     struct outcome outcomes[N] = { 0 };
     struct store_job *jobs[N];
 
@@ -258,6 +259,45 @@ static void jobs_of_one_caller_hold_up_nobody_else(void **state)
         outcome_release(&outcomes[i]);
         store_job_free(jobs[i]);
     }
+}
+
+/* Takes all places of the caller, until the jobs are freed. */
+static void occupy(struct fixture *f, struct store_job *jobs[STORE_RUNNING_USER_MAX])
+{
+    char id[32];
+
+    for (int i = 0; i < STORE_RUNNING_USER_MAX; i++) {
+        struct outcome o = { 0 };
+        snprintf(id, sizeof(id), "0123456789%02d", i);
+        stage(f, id);
+        struct store_collect request = collection(f, id);
+        assert_int_equal(store_collect(f->store, &request, on_done, &o, &jobs[i]), 0);
+        wait_for(f, &o);
+        assert_int_equal(o.error, 0);
+        outcome_release(&o);
+    }
+}
+
+static void questions_of_one_caller_take_few_places_and_none_when_nobody_hears(void **state)
+{
+    struct fixture *f = *state;
+    enum { N = STORE_ASKING_USER_MAX };
+    struct store_job *busy[STORE_RUNNING_USER_MAX], *jobs[N];
+    struct outcome outcomes[N] = { 0 }, more = { 0 }, last = { 0 };
+
+    occupy(f, busy);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(store_layer_list(f->store, f->uid, on_done, &outcomes[i], &jobs[i]), 0);
+    assert_int_equal(finish(f, store_layer_list(f->store, f->uid, on_done, &more, &f->job), &more),
+                     -EBUSY);
+    for (int i = 0; i < N; i++)
+        store_job_free(jobs[i]);
+    assert_int_equal(store_layer_list(f->store, f->uid, on_done, &last, &f->job), 0);
+    for (int i = 0; i < STORE_RUNNING_USER_MAX; i++)
+        store_job_free(busy[i]);
+    wait_for(f, &last);
+    assert_int_equal(last.error, 0);
+    outcome_release(&last);
 }
 
 /* ---- The process ---- */
@@ -481,6 +521,7 @@ int main(void)
         T(ids_of_another_form_are_refused),
         T(many_jobs_wait_and_all_are_done),
         T(jobs_of_one_caller_hold_up_nobody_else),
+        T(questions_of_one_caller_take_few_places_and_none_when_nobody_hears),
         T(store_process_holds_three_capabilities_a_filter_and_its_own_fds),
         cmocka_unit_test(confined_process_makes_no_socket_and_runs_no_program),
         T(store_ends_with_its_broker),
