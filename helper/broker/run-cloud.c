@@ -1,6 +1,6 @@
-/* The cloud time of runs, see run-cloud.h. A run takes its whole time limit when its sandbox is
- * asked for, and gives back what it did not need when it is over: so no number of runs at once can
- * have more than the day has. */
+/* The cloud time of runs, see run-cloud.h. A run takes all that its sandbox may live, which is its
+ * time limit and a margin, when that is asked for, and gives back what it did not need when it is
+ * over: so no number of runs at once can have more than the day has. */
 #include "broker/run-cloud.h"
 #include "broker/run-internal.h"
 #include "common/clock.h"
@@ -13,6 +13,11 @@
 
 #define DAY_USEC (86400 * USEC_PER_SEC)
 
+static uint64_t life_usec(const struct plan *plan)
+{
+    return plan->limits.timeout_usec + RUN_LIFETIME_MARGIN_USEC;
+}
+
 static void say(struct refusal *refusal, uint64_t left_usec, uint64_t limit_usec,
                 uint64_t wanted_usec)
 {
@@ -22,15 +27,15 @@ static void say(struct refusal *refusal, uint64_t left_usec, uint64_t limit_usec
 
     *refusal = (struct refusal){ .kind = REFUSAL_REJECTED, .field = "engine" };
     snprintf(refusal->reason, sizeof(refusal->reason),
-             "This run may take %s in the cloud, and %s are left of your %s a day.",
+             "This run's sandbox may live %s in the cloud, and %s are left of your %s a day.",
              format_usec(wanted_usec, wanted), format_usec(left_usec, left),
              format_usec(limit_usec, limit));
-    if (left_usec >= USEC_PER_SEC)
+    if (left_usec >= RUN_LIFETIME_MARGIN_USEC + USEC_PER_SEC)
         snprintf(less, sizeof(less), "Ask for less with --timeout %" PRIu64 "s. ",
-                 left_usec / USEC_PER_SEC);
+                 (left_usec - RUN_LIFETIME_MARGIN_USEC) / USEC_PER_SEC);
     snprintf(refusal->hint, sizeof(refusal->hint),
              "%sThe next day begins at 00:00 UTC, in %s. Runs that have not ended count with all "
-             "of their time.",
+             "that they may take.",
              less, format_usec(renews / (60 * USEC_PER_SEC) * (60 * USEC_PER_SEC), wait));
 }
 
@@ -40,9 +45,9 @@ int run_cloud_admit(const struct manager *manager, uid_t uid, const struct plan 
     if (!plan->cloud)
         return 0;
     uint64_t left = cloud_budget_left(manager->budget, uid, clock_usec(CLOCK_REALTIME));
-    if (plan->limits.timeout_usec <= left)
+    if (life_usec(plan) <= left)
         return 0;
-    say(refusal, left, manager->config.cloud_seconds * USEC_PER_SEC, plan->limits.timeout_usec);
+    say(refusal, left, manager->config.cloud_seconds * USEC_PER_SEC, life_usec(plan));
     return -EPERM;
 }
 
@@ -53,7 +58,7 @@ bool run_cloud_take(struct run *run)
 
     if (!run->plan.cloud)
         return true;
-    int r = cloud_budget_take(run->manager->budget, run->uid, run->plan.limits.timeout_usec,
+    int r = cloud_budget_take(run->manager->budget, run->uid, life_usec(&run->plan),
                               clock_usec(CLOCK_REALTIME), &run->cloud.day);
     if (r >= 0) {
         run->cloud.is_taken = true;
@@ -89,7 +94,7 @@ uint64_t run_cloud_usec(const struct run *run)
 void run_cloud_settle(struct run *run)
 {
     if (run->cloud.is_taken)
-        cloud_budget_settle(run->manager->budget, run->uid, run->cloud.day,
-                            run->plan.limits.timeout_usec, run_cloud_usec(run));
+        cloud_budget_settle(run->manager->budget, run->uid, run->cloud.day, life_usec(&run->plan),
+                            run_cloud_usec(run));
     run->cloud.is_taken = false;
 }

@@ -11,6 +11,9 @@
 #include "broker/sandbox.h"
 #include "broker/stream.h"
 
+/* The engine's own hard end comes so much after ours. In a cloud it costs money until then. */
+#define RUN_LIFETIME_MARGIN_USEC (60 * UINT64_C(1000000))
+
 enum run_state {
     STATE_AUTHORIZING, /* polkit is asked */
     STATE_WAITING,     /* in the queue */
@@ -65,7 +68,8 @@ struct run {
     char sandbox_id[ENGINE_TEXT_MAX + 1], image[ENGINE_TEXT_MAX + 1],
         image_digest[ENGINE_TEXT_MAX + 1];
     struct {
-        bool is_taken;               /* of the budget: the whole time limit */
+        bool is_taken;               /* of the budget: the whole life of a sandbox */
+        bool goes;                   /* the program's clock runs; until then its files are sent */
         uint64_t day;                /* that it was taken of */
         uint64_t from_usec, to_usec; /* that there was a sandbox; CLOCK_MONOTONIC; 0: not yet */
     } cloud;

@@ -22,11 +22,12 @@ _Static_assert(POLICY_HOSTS_TEXT <= ENGINE_HOSTS_MAX + 1, "an engine's list hold
  * word. */
 #define ENDING_USEC (5 * 1000 * 1000ULL)
 #define DRAINING_USEC (1000 * 1000ULL)
-/* The engine's own hard end comes well after ours. In a cloud it costs money until then, so there
- * it includes the start. */
-#define LIFETIME_MARGIN_USEC (60 * 1000 * 1000ULL)
-/* For files to come home; an engine knows itself when it is to give up on them. */
-#define HOME_USEC (LIFETIME_MARGIN_USEC + ENDING_USEC)
+/* For files on their way to a cloud, and home; an engine knows itself when it is to give up on the
+ * latter. */
+#define UPLOAD_USEC (10 * 60 * 1000 * 1000ULL)
+#define HOME_USEC (RUN_LIFETIME_MARGIN_USEC + ENDING_USEC)
+/* The same for a program that was ended, which somebody may be waiting for. */
+#define RESCUE_USEC (20 * 1000 * 1000ULL + ENDING_USEC)
 
 static uint64_t event_now(struct run *run)
 {
@@ -59,13 +60,19 @@ static int on_drain_timeout(sd_event_source *source, uint64_t usec, void *userda
     return 0;
 }
 
+/* It costs money until somebody saw that it is gone. */
+static bool stands_elsewhere(const struct run *run)
+{
+    return run->plan.cloud && run->sandbox_id[0];
+}
+
 static void sandbox_over(struct run *run)
 {
     /* Should anything still run, it ends with these sockets. */
     if (run->sandbox)
         sandbox_close(run->sandbox);
     run_cloud_over(run);
-    if (run->facts.have_ended || run->go_usec != 0)
+    if (run->facts.have_ended || run->go_usec != 0 || stands_elsewhere(run))
         (void)run_audit_cleanup(run, run->facts.have_ended && run->facts.ended.cleaned);
     if (run->go_usec == 0) {
         /* Ended before it went: cancelled, or the reason was noted already. */
@@ -99,7 +106,7 @@ void run_end(struct run *run, uint64_t grace_usec)
     run->state = STATE_ENDING;
     run_arm(run, grace_usec + ENDING_USEC, on_ending_timeout);
     /* Before go there is nothing to be gentle with or to explain: the end of file does it. */
-    if (run->go_usec == 0 || sandbox_kill(run->sandbox, grace_usec) < 0)
+    if ((run->go_usec == 0 && !stands_elsewhere(run)) || sandbox_kill(run->sandbox, grace_usec) < 0)
         sandbox_over(run);
 }
 
@@ -226,6 +233,17 @@ static int send_go(struct run *run)
     return r;
 }
 
+static int on_upload_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct run *run = userdata;
+
+    run->facts.have_error = true;
+    strcpy(run->facts.error.phase, ENGINE_PHASE_UPLOAD);
+    strcpy(run->facts.error.message, "Its files did not get to the cloud in 10 minutes.");
+    run_end(run, 0);
+    return 0;
+}
+
 static void go(struct run *run)
 {
     int r;
@@ -239,7 +257,10 @@ static void go(struct run *run)
         run_blame_engine(run, "made a sandbox that did not take the program");
         return;
     }
-    run_arm(run, run->plan.limits.timeout_usec, on_time_over);
+    if (run->plan.cloud)
+        run_arm(run, UPLOAD_USEC, on_upload_timeout);
+    else
+        run_arm(run, run->plan.limits.timeout_usec, on_time_over);
 }
 
 void run_go_if_filled(struct run *run)
@@ -362,13 +383,27 @@ static int on_home_timeout(sd_event_source *source, uint64_t usec, void *userdat
     return 0;
 }
 
-/* The program is over: what its files take is not its time. */
+/* What files take on their way there and back is not the program's time. */
+static void program_begins(struct run *run)
+{
+    if (run->state != STATE_GOING || run->cloud.goes || !run->plan.cloud)
+        return;
+    run->cloud.goes = true;
+    run->go_usec = event_now(run);
+    run->started_realtime = clock_usec(CLOCK_REALTIME);
+    run_arm(run, run->plan.limits.timeout_usec, on_time_over);
+}
+
 static void program_over(struct run *run)
 {
-    if (run->state != STATE_GOING || run->end_usec != 0 || !run->plan.cloud)
+    if (!run->plan.cloud || run->end_usec != 0)
         return;
-    run->end_usec = event_now(run);
-    run_arm(run, HOME_USEC, on_home_timeout);
+    if (run->state == STATE_GOING || (run->state == STATE_ENDING && run->go_usec != 0))
+        run->end_usec = event_now(run);
+    if (run->state == STATE_GOING)
+        run_arm(run, HOME_USEC, on_home_timeout);
+    else if (run->state == STATE_ENDING)
+        run_arm(run, RESCUE_USEC, on_ending_timeout);
 }
 
 /* The engine's own trouble with a program that was to go. Its last word is still to come. */
@@ -415,7 +450,9 @@ static void progress(struct run *run, const struct engine_progress *message)
 
     if (run->state == STATE_PREPARING)
         await_start(run);
-    if (strcmp(message->phase, ENGINE_PHASE_DOWNLOAD) == 0)
+    if (strcmp(message->phase, ENGINE_PHASE_START) == 0)
+        program_begins(run);
+    else if (strcmp(message->phase, ENGINE_PHASE_DOWNLOAD) == 0)
         program_over(run);
     more = json_object_new_object();
     (void)json_add_string(more, "phase", message->phase);
@@ -497,7 +534,7 @@ void run_prepare(struct run *run)
         .memory_bytes = run->plan.limits.memory_bytes,
         .workspace_bytes = config->workspace_bytes,
         .scratch_bytes = config->scratch_bytes,
-        .lifetime_usec = run->plan.limits.timeout_usec + LIFETIME_MARGIN_USEC +
+        .lifetime_usec = run->plan.limits.timeout_usec + RUN_LIFETIME_MARGIN_USEC +
                          (run->plan.cloud ? 0 : config->start_timeout_usec),
         .network = run->plan.limits.network && !run->plan.egress,
     };

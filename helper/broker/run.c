@@ -147,6 +147,10 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
         snprintf(run->outcome.hint, sizeof(run->outcome.hint), "%s", hint);
     snprintf(run->outcome.reason, sizeof(run->outcome.reason), "%s", reason);
     run->ended_realtime = clock_usec(CLOCK_REALTIME);
+    /* There is a sandbox, which ends with our connection, and nobody waits to be told so. */
+    if (run->plan.cloud && run->sandbox_id[0] &&
+        (run->state == STATE_FILLING || run->state == STATE_GOING))
+        (void)run_audit_cleanup(run, false);
     /* The decision was the end of a denied run, and has its record. */
     if (status != RUN_DENIED)
         (void)run_audit_end(run);

@@ -4,8 +4,11 @@
  * type ends the connection.
  *
  *   broker → start                         engine → progress*, then ready or error
- *                                          engine → progress "download" (the program is over, its
- *                                                   files are on their way; a cloud's engine only)
+ *                                          engine → progress, of a cloud's engine only: "upload"
+ *                                                   after go (files are on their way there), then
+ *                                                   "start" (the program's time begins), then
+ *                                                   "download" (it is over, or is being ended, and
+ *                                                   its files are on their way here)
  *                                          engine → error (after go: the program was not started,
  *                                                   or in the phase "lost": how it ended is not
  *                                                   known); ended follows all the same
@@ -34,9 +37,11 @@
 #define ENGINE_LAYER_LENGTH 64 /* hex digits */
 #define ENGINE_HOSTS_MAX 1024
 
-#define ENGINE_PHASE_DOWNLOAD "download" /* of a progress */
-#define ENGINE_PHASE_RUNNING "running"   /* of a prepare's: how many sandboxes of how many */
-#define ENGINE_PHASE_LOST "lost"         /* of an error */
+#define ENGINE_PHASE_UPLOAD "upload" /* of a progress, as are the next two */
+#define ENGINE_PHASE_START "start"
+#define ENGINE_PHASE_DOWNLOAD "download"
+#define ENGINE_PHASE_RUNNING "running" /* of a prepare's: how many sandboxes of how many */
+#define ENGINE_PHASE_LOST "lost"       /* of an error */
 
 enum engine_type {
     ENGINE_START,

@@ -2,10 +2,11 @@
 
 import json
 import re
+import time
 
 import e2b_engine
 import pytest
-from e2b_engine import KEY, UNIT, inside
+from e2b_engine import KEY, UNIT, configure, inside
 
 pytestmark = pytest.mark.long  # whoever is killed has to be waited for
 
@@ -30,6 +31,13 @@ def hold(machine, **options):
 def processes(machine):
     """The engine's, the service's own first."""
     return [int(pid) for pid in machine.run(["pgrep", "-x", "sbxctl-engine-e"], check=True).text.split()]
+
+
+def child_with_sandbox(machine):
+    """Of its own processes the one that has two connections to the broker: the control socket is one."""
+    service = machine.main_pid(UNIT)
+    sockets = {pid: machine.run(["sh", "-c", f"ls -l /proc/{pid}/fd | grep -c socket:"]).text.strip() for pid in processes(machine)}
+    return max(sockets, key=lambda pid: (pid != service, int(sockets[pid] or 0)))
 
 
 def test_grace_lets_the_program_tidy_up(machine, cloud):
@@ -97,10 +105,7 @@ def test_owner_that_hangs_up_leaves_no_sandbox(machine, cloud):
 def test_killed_process_of_a_sandbox_leaves_none(machine, cloud):
     running = hold(machine)
     service = machine.main_pid(UNIT)
-    # Of its own processes the one that has two connections to the broker: the control socket is one.
-    sockets = {pid: machine.run(["sh", "-c", f"ls -l /proc/{pid}/fd | grep -c socket:"]).text.strip() for pid in processes(machine)}
-    child = max(sockets, key=lambda pid: (pid != service, int(sockets[pid])))
-    machine.run(["kill", "-KILL", str(child)], check=True)
+    machine.run(["kill", "-KILL", str(child_with_sandbox(machine))], check=True)
     cloud.wait_until_empty()
     assert machine.main_pid(UNIT) == service
     running.finish()
@@ -171,3 +176,85 @@ def test_environment_leads_nobody_astray(machine, cloud):
         machine.run(["rm", drop_in], check=True)
         machine.run(["systemctl", "daemon-reload"], check=True)
         e2b_engine.stop(machine)
+
+
+# ---- the life of a sandbox, and who counts
+
+
+def test_long_upload_takes_nothing_of_the_sandboxes_life(machine, cloud):
+    """The cloud's clock is set anew while files are sent, and once more before the program starts."""
+    cloud.fault("files.upload", "delay", seconds=14)
+    told = inside(machine, """
+        with Sandbox(lifetimeUSec=10_000_000) as sandbox:
+            sandbox.put("f", b"content")
+            to, out, err = sandbox.go(["sh", "-c", "sleep 4; cat f"])
+            os.close(to)
+            print(json.dumps([os.read(out, 100).decode(), sandbox.exited()[:2]]))
+    """, timeout=90)
+    assert told == ["content", [1, 0]]
+    assert cloud.operations().count("timeout") >= 2
+    cloud.wait_until_empty()
+    assert cloud.counts()["expired"] == 0
+
+
+def test_who_only_asks_takes_no_place(machine, cloud):
+    configure(machine, MaxSandboxes=1)
+    cloud.fault("list", "delay", seconds=8, skip=1, times=-1)  # the sweep at the start comes first
+    asking = machine.popen(["setpriv", "--reuid=sbxctl", "--regid=sbxctl", "--clear-groups", "env", "ENGINE=e2b", *machine.python("""
+        from engine_client import *
+        for _ in range(4):
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            sock.connect("/run/sbxctl/engine/e2b")
+            sock.send(json.dumps({"type": "prepare", "version": VERSION, "image": "", "anyState": False}).encode())
+            globals()[f"kept{_}"] = sock
+        print("asked", flush=True)
+        print(sock.recv(10000).decode())
+    """)])
+    try:
+        assert asking.popen.stdout.readline() == b"asked\n"
+        assert inside(machine, "with Sandbox() as sandbox: print(json.dumps(sandbox.run(['true']).exited[:2]))") == [1, 0]
+    finally:
+        configure(machine)
+        asking.finish()
+
+
+def test_place_of_a_killed_process_is_free_when_its_sandbox_is_gone(machine, cloud):
+    configure(machine, MaxSandboxes=1)
+    try:
+        running = hold(machine)
+        assert "allows no more" in e2b_engine.refusal(machine)["message"]
+        machine.run(["kill", "-KILL", str(child_with_sandbox(machine))], check=True)
+        cloud.wait_until_empty()
+        machine.wait_for(lambda: "place" not in str(inside(machine, """
+            try:
+                with Sandbox():
+                    print(json.dumps("made"))
+            except EngineError:
+                print(json.dumps("no place"))
+        """)), 30, "the place")
+        running.finish()
+    finally:
+        configure(machine)
+
+
+def test_cloud_that_does_not_answer_is_told_before_anybody_tires(machine, cloud):
+    cloud.fault("list", "delay", seconds=60, times=-1)
+    began = time.monotonic()
+    shown = machine.sbxctl(["engines"], timeout=60).text
+    assert "did not answer in time" in " ".join(shown.split()), shown
+    assert time.monotonic() - began < 30
+    cloud.call("DELETE", "/faults")
+
+
+def test_many_left_sandboxes_hold_up_nobody(machine, cloud):
+    """A service that starts has them all asked to end, and goes on when the cloud is slow with it."""
+    running = [hold(machine) for _ in range(4)]
+    cloud.fault("delete", "delay", seconds=9, times=-1)
+    machine.run(["systemctl", "kill", "--signal=KILL", UNIT], check=True)
+    began = time.monotonic()
+    assert inside(machine, "with Sandbox() as sandbox: print(json.dumps(sandbox.run(['true']).exited[:2]))", timeout=90) == [1, 0]
+    assert time.monotonic() - began < 60
+    cloud.call("DELETE", "/faults")
+    cloud.wait_until_empty(60)
+    for each in running:
+        each.finish()

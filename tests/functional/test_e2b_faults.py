@@ -99,6 +99,20 @@ def test_create_of_which_nobody_knows_leaves_nothing(machine, cloud, fault):
     assert cloud.operations().count("create") == 1
 
 
+def test_create_that_was_done_again_leaves_one(machine, cloud):
+    """Busy, said the cloud, and had made a sandbox all the same."""
+    cloud.fault("create", "answer", status=503, when="after", times=1)
+    told = inside(machine, """
+        with Sandbox() as sandbox:
+            print(json.dumps([sandbox.id, sandbox.run(["true"]).exited[:2]]))
+    """)
+    assert told[1] == [1, 0]
+    assert cloud.operations().count("create") == 2
+    first, second = cloud.call("GET", "/sandboxes")
+    assert second["id"] == told[0] and first["ended"] < second["ended"]
+    cloud.wait_until_empty()
+
+
 def test_sandbox_that_anybody_could_use_is_not_used(machine, cloud):
     cloud.fault("create", "merge", fields={"envdAccessToken": None})
     assert "anybody could use" in refusal(machine)["message"]
@@ -115,15 +129,18 @@ def test_older_control_plane_is_asked_in_its_own_way(machine, cloud):
 
 def test_life_that_is_not_the_one_asked_for_is_no_life_to_run_in(machine, cloud):
     cloud.settings(clamp_create=20)
-    message = refusal(machine)
-    assert "only 20 s, and 60 s are needed" in message["message"]
+    message, ended = word_after_go(machine)
+    assert_not_started(message, ended)
+    assert "process.start" not in cloud.operations()
+    assert " s, and 60 s are needed" in message["message"]
     cloud.wait_until_empty()
 
 
 def test_life_that_is_longer_is_set_again(machine, cloud):
     cloud.fault("get", "merge", fields={"startedAt": "2026-01-01T00:00:00Z", "endAt": "2026-01-02T00:00:00Z"})
     assert inside(machine, "with Sandbox() as sandbox: print(json.dumps(sandbox.run(['true']).exited[:2]))") == [1, 0]
-    assert cloud.operations()[:4] == ["create", "get", "timeout", "get"]
+    asked = [operation for operation in cloud.operations() if operation != "files.upload"]
+    assert asked[:5] == ["create", "get", "timeout", "get", "process.start"]
 
 
 def test_server_whose_clock_is_wrong_is_no_trouble(machine, cloud):
@@ -167,7 +184,26 @@ def assert_not_started(message, ended):
     assert ended["cleaned"]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 502, 503])
+def word_after_go(machine, **options):
+    """The engine's error instead of a program's end, and its last word."""
+    return inside(machine, """
+        import sys
+        with Sandbox(**json.loads(sys.argv[1])) as sandbox:
+            sandbox.go(["true"])
+            print(json.dumps([sandbox.hear()[0], sandbox.ended()]))
+    """, json.dumps(options), timeout=90)
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_start_that_was_lost_on_its_way_may_have_been_one(machine, cloud, status):
+    """What stands in front of the sandbox does not know how far the request came: it is not made again."""
+    cloud.fault("process.start", "html", status=status, when="after", times=1)
+    message, ended = word_after_go(machine)
+    assert (message["type"], message["phase"]) == ("error", "lost") and ended["cleaned"]
+    assert cloud.operations().count("process.start") == 2  # the program's, and the one that fetches files
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
 def test_program_that_was_not_started_is_told_as_such(machine, cloud, status):
     cloud.fault("process.start", "answer", status=status, times=1)
     told = inside(machine, """

@@ -137,6 +137,13 @@ def test_cancel_ends_program_and_sandbox(machine, cloud):
     assert not cloud.live()
 
 
+def test_clock_begins_when_the_files_are_there(machine, cloud):
+    cloud.fault("files.upload", "delay", seconds=4)
+    result = run(machine, "--timeout", "3", code="print(4)")
+    assert result["status"] == "succeeded", result
+    assert result["usage"]["wallUSec"] < 3_000_000 < result["usage"]["cloudUSec"]
+
+
 def test_clock_stops_while_files_come_home(machine, cloud):
     # The program's own start is the first; what fetches its files comes after it.
     cloud.fault("process.start", "delay", seconds=4, skip=1, times=1)
@@ -144,6 +151,38 @@ def test_clock_stops_while_files_come_home(machine, cloud):
     assert result["status"] == "succeeded", result
     assert result["usage"]["wallUSec"] < 3_000_000
     assert [file["name"] for file in result["files"]] == ["late"]
+
+
+def test_files_of_a_run_that_was_ended_have_time_to_come_home(machine, cloud):
+    cloud.fault("process.start", "delay", seconds=6, skip=1, times=1)
+    result = run(machine, "--timeout", "1", code="open('late', 'w').write('x'); " + HOLDING)
+    assert result["status"] == "timed_out" and result["usage"]["wallUSec"] < 4_000_000
+    assert [file["name"] for file in result["files"]] == ["late"]
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
+
+
+def test_removal_that_did_nothing_is_not_recorded_as_one(machine, cloud):
+    cloud.fault("delete", "answer", status=204, body="", times=2)
+    result = run(machine, code="print(4)")
+    assert result["status"] == "succeeded"
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
+    cloud.fault("delete", "answer", status=204, body="", times=-1)
+    result = run(machine, code="print(4)")
+    assert result["status"] == "succeeded"
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "not confirmed"
+    cloud.call("DELETE", "/faults")
+    cloud.wait_until_empty()
+
+
+def test_run_that_is_refused_when_its_sandbox_stands_has_a_record_of_that(machine, cloud):
+    directory = machine.directory()
+    machine.write(f"{directory}/in", b"x", "alice")
+    error = run(machine, "--file", f"{directory}/in:a", "--file", f"{directory}/in:a/b", code="1")
+    assert "could not be placed" in error["reason"], error
+    (made,) = cloud.call("GET", "/sandboxes")
+    of_it = machine.journal(HELPER, "SBXCTL_SANDBOX_ID=" + made["id"])
+    assert [entry["SBXCTL_RESULT"] for entry in of_it] == ["not confirmed", "rejected"]
+    cloud.wait_until_empty()
 
 
 def test_run_that_the_cloud_lost_is_told_with_the_clouds_reason(machine, cloud):
@@ -299,25 +338,26 @@ def test_many_files_are_a_number_a_sum_and_the_first(machine, cloud):
 
 def test_budget_is_refused_with_what_is_left_and_a_restart_forgets_nothing(machine, cloud):
     machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
-    with machine.configured("[Limits]\nCloudSeconds=100\n"):
+    # A sandbox may live for a minute more than its run's limit.
+    with machine.configured("[Limits]\nCloudSeconds=200\n"):
         running = hold(machine)
         error = run(machine, code="1")
         assert error["error"].endswith("Rejected")
-        assert "40 s are left of your 1 min 40 s a day" in error["reason"], error
-        assert "--timeout 40s" in error["hint"] and "00:00 UTC" in error["hint"]
+        assert "1 min 20 s are left of your 3 min 20 s a day" in error["reason"], error
+        assert "--timeout 20s" in error["hint"] and "00:00 UTC" in error["hint"]
         # What a helper that is killed cannot give back stays taken.
         machine.run(["kill", "-9", str(machine.main_pid())], check=True)
         running.finish()
-        assert "40 s are left" in run(machine, code="1")["reason"]
-        assert run(machine, "--timeout", "40", code="1")["status"] == "succeeded"
+        assert "1 min 20 s are left" in run(machine, code="1")["reason"]
+        assert run(machine, "--timeout", "20", code="1")["status"] == "succeeded"
         # What was not needed is there again.
-        assert run(machine, "--timeout", "30", code="1")["status"] == "succeeded"
+        assert run(machine, "--timeout", "15", code="1")["status"] == "succeeded"
     machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
 
 
 def test_budget_is_each_users_own(machine, cloud):
     machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
-    with machine.configured("[Limits]\nCloudSeconds=60\n"):
+    with machine.configured("[Limits]\nCloudSeconds=120\n"):
         running = hold(machine)
         assert run(machine, code="1")["error"].endswith("Rejected")
         assert run(machine, code="1", user="bob")["status"] == "succeeded"

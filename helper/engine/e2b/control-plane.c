@@ -65,6 +65,7 @@ int cloud_fail_transport(struct cloud *cloud, int error, const char *where)
     case EPROTO:
         return cloud_fail(cloud, error, "%.200s does not speak TLS as it should.", where);
     case ETIMEDOUT:
+    case ETIME:
         return cloud_fail(cloud, error, "%.200s did not answer in time. Try again later.", where);
     case ECANCELED:
         return error;
@@ -90,7 +91,8 @@ static uint64_t wait_before_retry(const struct call *call, int error,
     uint64_t pause = (USEC_PER_SEC / 4) << tries;
 
     if (error < 0)
-        return call->again && error != -ECANCELED && error != -ENOMEM ? pause : 0;
+        return call->again && error != -ECANCELED && error != -ETIME && error != -ENOMEM ? pause
+                                                                                         : 0;
     if (reply->status == 429)
         return reply->retry_after < 0 || reply->retry_after > RETRY_AFTER_MAX_SEC
                    ? 0
@@ -114,6 +116,7 @@ static int perform(struct cloud *cloud, const struct call *call, const char *pat
         url = NULL;
         return cloud_fail(cloud, -ENOMEM, "Out of memory.");
     }
+    cloud->was_busy = false;
     for (int tries = 0;; tries++) {
         uint64_t left = deadline > now() ? deadline - now() : 1;
         struct http_request request = {
@@ -129,10 +132,11 @@ static int perform(struct cloud *cloud, const struct call *call, const char *pat
         uint64_t pause = tries + 1 < TRIES_MAX ? wait_before_retry(call, r, ret, tries) : 0;
         if (pause == 0 || now() + pause >= deadline)
             return r < 0 ? cloud_fail_transport(cloud, r, cloud->config->api_url) : 0;
+        cloud->was_busy = cloud->was_busy || (r >= 0 && ret->status == 503);
         http_reply_release(ret);
         r = http_wait(&cloud->http, pause);
         if (r < 0)
-            return r;
+            return cloud_fail_transport(cloud, r, cloud->config->api_url);
     }
 }
 
@@ -251,6 +255,7 @@ static int post_create(struct cloud *cloud, const struct cloud_request *request,
 struct unknown {
     struct cloud *cloud;
     const struct cloud_labels *labels;
+    const char *kept; /* the one that is known; empty: none */
     bool is_removed;
 };
 
@@ -260,7 +265,7 @@ static int delete_listed(const char *id, json_object *labels, void *userdata)
     struct unknown *unknown = userdata;
     const char *run = labels ? json_get_string(labels, CLOUD_LABEL_RUN) : NULL;
 
-    if (!run || strcmp(run, unknown->labels->run) != 0)
+    if (!run || strcmp(run, unknown->labels->run) != 0 || strcmp(id, unknown->kept) == 0)
         return 0;
     int r = cloud_delete_surely(unknown->cloud, id, CLOUD_TIMEOUT_USEC);
     unknown->is_removed = r >= 0;
@@ -268,15 +273,15 @@ static int delete_listed(const char *id, json_object *labels, void *userdata)
 }
 
 /* After a create of which nobody knows how it ended. What was noted about it stays. */
-static void remove_unknown(struct cloud *cloud, const struct cloud_labels *labels)
+static void remove_unknown(struct cloud *cloud, const struct cloud_labels *labels, const char *kept)
 {
-    struct unknown unknown = { cloud, labels, false };
+    struct unknown unknown = { cloud, labels, kept, false };
     char error[sizeof(cloud->error)];
     bool unusable = cloud->unusable;
 
     memcpy(error, cloud->error, sizeof(error));
     int r = cloud_list(cloud, CLOUD_LABEL_RUN, labels->run, delete_listed, &unknown);
-    cloud->may_be_left = r < 0 || !unknown.is_removed;
+    cloud->may_be_left = r < 0 || (!kept[0] && !unknown.is_removed);
     memcpy(cloud->error, error, sizeof(error));
     cloud->unusable = unusable;
 }
@@ -319,13 +324,16 @@ int cloud_create(struct cloud *cloud, const struct cloud_request *request,
         r = post_create(cloud, request, &reply);
     }
     unsigned status = r < 0 ? 0 : reply.status;
+    bool was_busy = cloud->was_busy;
     if (r >= 0)
         r = status == 201 ? adopt(cloud, &reply, ret) : fail_create(cloud, request, &reply);
     if (reply.text)
         explicit_bzero(reply.text, reply.size);
     http_reply_release(&reply);
     if (r < 0 && (status >= 500 || status / 100 == 2 || (status == 0 && !http_was_not_sent(r))))
-        remove_unknown(cloud, request->labels);
+        remove_unknown(cloud, request->labels, "");
+    else if (r >= 0 && was_busy)
+        remove_unknown(cloud, request->labels, ret->id);
     return r;
 }
 
@@ -362,6 +370,25 @@ static int set_life(struct cloud *cloud, const char *id, uint64_t seconds)
     return r;
 }
 
+/* @life is of a sandbox that may have lived between @least and @most seconds. */
+static int judge_life(struct cloud *cloud, int64_t life, int64_t wanted, int64_t least,
+                      int64_t most)
+{
+    if (life < 0)
+        return (int)life;
+    if (life > most + wanted + LIFE_SLACK_SEC)
+        return cloud_fail(cloud, -ERANGE,
+                          "E2B would let the sandbox live %" PRId64 " s instead of %" PRId64
+                          " s, so nothing was run.",
+                          life - most, wanted);
+    if (life < least + wanted - LIFE_SLACK_SEC)
+        return cloud_fail(cloud, -ERANGE,
+                          "E2B lets the sandbox live only %" PRId64 " s, and %" PRId64
+                          " s are needed for the run. Ask for less time with --timeout.",
+                          life > least ? life - least : 0, wanted);
+    return 0;
+}
+
 int cloud_check_life(struct cloud *cloud, const char *id, uint64_t seconds)
 {
     int64_t life = read_life(cloud, id);
@@ -371,19 +398,16 @@ int cloud_check_life(struct cloud *cloud, const char *id, uint64_t seconds)
         int r = set_life(cloud, id, seconds);
         life = r < 0 ? r : read_life(cloud, id);
     }
-    if (life < 0)
-        return (int)life;
-    if (life > wanted + LIFE_SLACK_SEC)
-        return cloud_fail(cloud, -ERANGE,
-                          "E2B would let the sandbox live %" PRId64 " s instead of %" PRId64
-                          " s, so nothing was run.",
-                          life, wanted);
-    if (life < wanted - LIFE_SLACK_SEC)
-        return cloud_fail(cloud, -ERANGE,
-                          "E2B lets the sandbox live only %" PRId64 " s, and %" PRId64
-                          " s are needed for the run. Ask for less time with --timeout.",
-                          life, wanted);
-    return 0;
+    return judge_life(cloud, life, wanted, 0, 0);
+}
+
+int cloud_renew_life(struct cloud *cloud, const char *id, uint64_t seconds, uint64_t least,
+                     uint64_t most)
+{
+    int r = set_life(cloud, id, seconds);
+    int64_t life = r < 0 ? r : read_life(cloud, id);
+
+    return judge_life(cloud, life, (int64_t)seconds, (int64_t)least, (int64_t)most);
 }
 
 int cloud_exists(struct cloud *cloud, const char *id)

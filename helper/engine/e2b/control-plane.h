@@ -22,6 +22,7 @@ struct cloud {
     char error[ENGINE_TEXT_MAX + 1];
     bool unusable;    /* the error is one of the whole cloud: another engine may do */
     bool may_be_left; /* a create may still have made a sandbox, or may yet */
+    bool was_busy;    /* the last call was done again after an answer that said so */
 };
 
 /* What we say about a sandbox of ours: never who the user is. */
@@ -57,6 +58,9 @@ int cloud_create(struct cloud *cloud, const struct cloud_request *request,
                  struct cloud_sandbox *ret);
 /* Sees to it that the sandbox ends by itself when it should, by its own clock. */
 int cloud_check_life(struct cloud *cloud, const char *id, uint64_t seconds);
+/* Has its clock begin anew, when it lived at least @least and at most @most seconds. */
+int cloud_renew_life(struct cloud *cloud, const char *id, uint64_t seconds, uint64_t least,
+                     uint64_t most);
 /* Returns 1 if there is such a sandbox, 0 if there is none, or a negative errno. */
 int cloud_exists(struct cloud *cloud, const char *id);
 /* Asks for the sandbox's end; it may have come already. @timeout_usec is for all tries. */

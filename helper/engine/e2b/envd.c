@@ -194,6 +194,16 @@ static char *start_body(const struct envd_program *program, size_t *ret_size)
     return body;
 }
 
+/* What stands in front of the sandbox lost it, and nobody knows when: unless it says itself that
+ * the request went no further. */
+static bool is_cut(const struct http_reply *reply)
+{
+    bool is_certain = reply->text && (strstr(reply->text, "sandbox was not found") ||
+                                      strstr(reply->text, "port is not open"));
+
+    return (reply->status == 502 || reply->status == 504) && !is_certain;
+}
+
 /* What is wrong with a stream that seemed to end well. */
 static int check_end(struct stream *s, const struct http_reply *reply)
 {
@@ -233,7 +243,7 @@ int envd_run(struct envd *envd, const struct envd_program *program, struct envd_
     request.running = program->running;
     envd->cloud->error[0] = '\0';
     int r = http_perform(&envd->cloud->http, &request, &reply);
-    ret->may_have_started = r < 0 ? !http_was_not_sent(r) : reply.status == 200;
+    ret->may_have_started = r < 0 ? !http_was_not_sent(r) : reply.status == 200 || is_cut(&reply);
     if (r >= 0)
         r = check_end(&s, &reply);
     else if (envd->cloud->error[0] == '\0')

@@ -21,6 +21,10 @@
 /* A create that was on its way when its process died makes its sandbox a little later. */
 #define LATE_SEC 10
 #define CLEAN_UP_SEC 300
+/* Nobody waits longer for the service, however many there are and however slow the cloud is. */
+#define FIRST_SWEEP_USEC (5 * USEC_PER_SEC)
+#define LAST_SWEEP_USEC (20 * USEC_PER_SEC)
+#define SWEEP_USEC (120 * USEC_PER_SEC)
 
 /* Ours alone: so nobody can tell from it what else this machine is. */
 static const sd_id128_t application =
@@ -122,28 +126,41 @@ static int make_ids(struct service *service)
 
 /* ---- serving */
 
+/* For what comes late, could not be reached, or was asked to end and did not. @error is of the
+ * sweep before. */
+static int sweep_again(struct service *service, uint64_t connection, int error)
+{
+    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + CLEAN_UP_SEC * USEC_PER_SEC;
+    int r;
+
+    if (error < 0)
+        sandbox_sweep(service, connection, SWEEP_USEC);
+    do {
+        sleep(LATE_SEC);
+        r = sandbox_sweep(service, connection, SWEEP_USEC);
+    } while (r != 0 && clock_usec(CLOCK_MONOTONIC) < deadline);
+    return r < 0 ? r : 0;
+}
+
 /* After the death of a connection. */
 static int clean_up(struct service *service, uint64_t connection)
 {
-    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + CLEAN_UP_SEC * USEC_PER_SEC;
-    int r = sandbox_sweep(service, connection);
+    int r = sandbox_sweep(service, connection, SWEEP_USEC);
 
-    sleep(LATE_SEC);
-    while ((r = sandbox_sweep(service, connection)) < 0 && clock_usec(CLOCK_MONOTONIC) < deadline)
-        sleep(LATE_SEC);
+    r = sweep_again(service, connection, r);
+    places_leave(service->places, connection);
     return r;
 }
 
-/* At once, and once more in a process of its own for what comes late or could not be reached. */
+/* At once, and then in a process of its own. */
 static void sweep(struct service *service)
 {
-    sandbox_sweep(service, SANDBOX_SWEEP_EARLIER);
+    int r = sandbox_sweep(service, SANDBOX_SWEEP_EARLIER, FIRST_SWEEP_USEC);
     pid_t pid = fork();
     if (pid != 0)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sleep(LATE_SEC);
-    _exit(sandbox_sweep(service, SANDBOX_SWEEP_EARLIER) < 0);
+    _exit(sweep_again(service, SANDBOX_SWEEP_EARLIER, r) < 0);
 }
 
 static int serve(struct service *service, struct engine_service *loop)
@@ -156,7 +173,7 @@ static int serve(struct service *service, struct engine_service *loop)
             return r;
         switch (event.type) {
         case ENGINE_SERVICE_CONNECTION:
-            _exit(sandbox_serve(event.sock, event.connection, loop->n_children, service) < 0);
+            _exit(sandbox_serve(event.sock, event.connection, service) < 0);
         case ENGINE_SERVICE_LOST:
             _exit(clean_up(service, event.connection) < 0);
         case ENGINE_SERVICE_DONE:
@@ -164,7 +181,7 @@ static int serve(struct service *service, struct engine_service *loop)
             sd_notify(0, "STOPPING=1");
             /* Told to stop: the processes of the sandboxes are, too, and do not get to it. */
             if (loop->n_children > 0)
-                sandbox_sweep(service, SANDBOX_SWEEP_OURS);
+                sandbox_sweep(service, SANDBOX_SWEEP_OURS, LAST_SWEEP_USEC);
             return 0;
         }
     }
@@ -183,8 +200,9 @@ static int run(struct config *config)
     r = r < 0 ? r : engine_service_open(&loop);
     if (r < 0)
         return r;
-    if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free, wipe_realloc, strdup,
-                             wipe_calloc) != CURLE_OK)
+    service.places = places_new(config->max_sandboxes);
+    if (!service.places || curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free,
+                                                wipe_realloc, strdup, wipe_calloc) != CURLE_OK)
         return -ENOMEM;
     sweep(&service);
     sd_notify(0, "READY=1");

@@ -22,6 +22,7 @@
 /* For who closes it, to have done so; the upload's time counts. */
 #define INPUT_WAIT_USEC (USEC_PER_SEC / 4)
 #define FLUSH_USEC (USEC_PER_SEC / 10)
+#define RESCUE_FLUSH_USEC (2 * USEC_PER_SEC)
 
 static bool is_stop(int error)
 {
@@ -130,8 +131,7 @@ static int open_streams(struct run *run, const int stdio[3])
 /* A line among the program's own, since a result has no other place for it. */
 static void say(struct run *run, const char *text)
 {
-    if (sink_write(&run->sinks[1], text, strlen(text)) >= 0)
-        flush(run);
+    (void)sink_write(&run->sinks[1], text, strlen(text));
 }
 
 /* ---- arguments */
@@ -311,7 +311,7 @@ static int start(struct run *run, const struct launch_program *program, bool has
 }
 
 /* Nothing that could be fetched is there. */
-static enum run_end fail_to_start(struct run *run)
+enum run_end run_give_up(struct run *run)
 {
     fprintf(stderr, SD_ERR "%s\n", run->cloud->error);
     run->collected = true;
@@ -332,24 +332,33 @@ static int begin(struct run *run, const struct launch_program *program, const in
     return 0;
 }
 
-enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3])
+enum run_end run_send(struct run *run, const struct launch_program *program, const int stdio[3])
 {
-    struct envd_result *result = &run->result;
     uint64_t began = clock_usec(CLOCK_MONOTONIC);
 
-    *result = (struct envd_result){ 0 };
+    run->result = (struct envd_result){ 0 };
     if (begin(run, program, stdio) < 0)
-        return fail_to_start(run);
+        return run_give_up(run);
     int file = input_file(run->input);
+    run->has_input_file = file >= 0;
     snprintf(run->directory, sizeof(run->directory), "%s", program->directory);
-    run->went = true;
-    run->collected = false;
     shown_release(&run->shown);
     int r = transfer_upload(&run->transfer, run->envd, run->directory, file, run->folder);
+    if (r < 0)
+        return is_stop(r) ? RUN_STOPPED : run_give_up(run);
     sort_input(run, began);
-    r = r < 0 ? r : start(run, program, file >= 0 || run->input >= 0, result);
+    return RUN_SENT;
+}
+
+enum run_end run_program(struct run *run, const struct launch_program *program)
+{
+    struct envd_result *result = &run->result;
+
+    run->went = true;
+    run->collected = false;
+    int r = start(run, program, run->has_input_file || run->input >= 0, result);
     if (r < 0 && !result->may_have_started && !is_stop(r))
-        return fail_to_start(run);
+        return run_give_up(run);
     run->fell = r == -EOWNERDEAD;
     r = r < 0 && !run->fell ? r : flush(run);
     return is_stop(r) ? RUN_STOPPED : r < 0 ? RUN_UNKNOWN : RUN_EXITED;
@@ -361,6 +370,7 @@ enum run_end run_come_home(struct run *run, struct launch_exited *ret)
     bool fell = run->fell;
 
     int r = collect(run);
+    r = r < 0 ? r : flush(run);
     if (is_stop(r))
         return RUN_STOPPED;
     if (r < 0 || (fell && !lacked_memory(run)) ||
@@ -396,10 +406,19 @@ void run_ask_to_end(struct run *run)
         envd_run(run->envd, &program, &result);
 }
 
+bool run_has_files(const struct run *run)
+{
+    return run->went && !run->collected;
+}
+
 void run_rescue(struct run *run)
 {
-    if (run->went && !run->collected)
+    if (run_has_files(run))
         collect(run);
+    /* Who does not read has no claim to the time that is for files. */
+    uint64_t end = clock_usec(CLOCK_MONOTONIC) + RESCUE_FLUSH_USEC;
+    if (end < run->cloud->http.deadline_usec)
+        run->cloud->http.deadline_usec = end;
     flush(run);
     close_streams(run);
 }

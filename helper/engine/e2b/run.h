@@ -20,6 +20,7 @@ struct run {
     struct sink sinks[2];
     struct http_watch *sink_watches[2];
     int input; /* -1: none that comes as it goes */
+    bool has_input_file;
     uint32_t pid;
     struct http_transfer *running;
     struct shown shown;
@@ -37,18 +38,25 @@ void run_open(struct run *run, struct cloud *cloud, struct envd *envd,
 void run_close(struct run *run);
 
 enum run_end {
+    RUN_SENT, /* and to go */
     RUN_EXITED,
     RUN_NOT_STARTED, /* this and the next with a sentence in the cloud's error */
     RUN_UNKNOWN,
     RUN_STOPPED, /* by a watch, or the deadline */
 };
 
-/* Runs a program, whose descriptors it owns, until its streams are written. */
-enum run_end run_program(struct run *run, const struct launch_program *program, const int stdio[3]);
+/* Sends the files for a program, whose descriptors it owns. RUN_SENT, _NOT_STARTED or _STOPPED. */
+enum run_end run_send(struct run *run, const struct launch_program *program, const int stdio[3]);
+/* It is not to go, for the reason in the cloud's error. RUN_NOT_STARTED. */
+enum run_end run_give_up(struct run *run);
+/* Runs it until its streams are written. Never RUN_SENT. */
+enum run_end run_program(struct run *run, const struct launch_program *program);
 /* After it exited: brings its files home, which the cloud's deadline may cut short, and tells how
  * it ended. Never RUN_NOT_STARTED. */
 enum run_end run_come_home(struct run *run, struct launch_exited *ret);
 /* Asks it to end, from within a watch of its own. */
 void run_ask_to_end(struct run *run);
+/* Whether there may be some that are not home yet. */
+bool run_has_files(const struct run *run);
 /* Ends it, and brings home what can be brought until the cloud's deadline. */
 void run_rescue(struct run *run);

@@ -15,12 +15,19 @@
 #include "engine/dialogue.h"
 #include "envd.h"
 #include "key.h"
+#include "life.h"
 #include "run.h"
 #include "workspace.h"
 
-/* The broker waits 5 s for the last word. */
-#define RESCUE_USEC (3 * USEC_PER_SEC)
-#define KILL_TIMEOUT_USEC (3 * USEC_PER_SEC / 2)
+/* For files of a program that was ended: the broker is told that they are on their way, and waits.
+ */
+#define RESCUE_USEC (20 * USEC_PER_SEC)
+#define RESCUE_MIN_USEC (3 * USEC_PER_SEC)
+/* For the removal, and the look whether it is done: the broker waits 5 s for the last word. */
+#define REMOVE_USEC (4 * USEC_PER_SEC)
+#define PREPARE_USEC (8 * USEC_PER_SEC)
+/* The broker gives up on files that are sent before that. */
+#define UPLOAD_USEC (11 * 60 * USEC_PER_SEC)
 /* What there is when a connection broke. */
 #define LOST_RESCUE_USEC (20 * USEC_PER_SEC)
 #define GONE_TIMEOUT_USEC (60 * USEC_PER_SEC)
@@ -40,7 +47,7 @@ struct sandbox {
     struct run run;
     struct http_watch *broker_watch;
     enum outcome outcome; /* OUTCOME_READY until something ends it */
-    uint64_t lifetime_end;
+    struct life life;
     bool runs, asked_to_end;
     bool made; /* there is a sandbox in the cloud */
 };
@@ -92,8 +99,8 @@ static int on_broker(void *userdata)
     if (outcome != OUTCOME_KILL || grace == 0 || !s->runs || s->asked_to_end)
         return end_with(s, outcome);
     s->asked_to_end = true;
-    uint64_t left = s->lifetime_end > now() ? s->lifetime_end - now() : 0;
-    uint64_t end = grace < left ? now() + grace : s->lifetime_end;
+    uint64_t left = s->life.end_usec > now() ? s->life.end_usec - now() : 0;
+    uint64_t end = grace < left ? now() + grace : s->life.end_usec;
     s->cloud.http.deadline_usec = end;
     run_ask_to_end(&s->run);
     return 0;
@@ -103,7 +110,7 @@ static int on_broker(void *userdata)
 static void note_time(struct sandbox *s)
 {
     if (s->outcome == OUTCOME_READY)
-        end_with(s, now() >= s->lifetime_end ? OUTCOME_TIMEOUT : OUTCOME_KILL);
+        end_with(s, now() >= s->life.end_usec ? OUTCOME_TIMEOUT : OUTCOME_KILL);
 }
 
 /* ---- start */
@@ -146,7 +153,7 @@ static int check_key(struct sandbox *s)
                                    "sbxctl-engine-e2b");
 }
 
-static int check_start(struct sandbox *s, uint64_t others)
+static int check_start(struct sandbox *s)
 {
     char sentence[160];
 
@@ -159,18 +166,13 @@ static int check_start(struct sandbox *s, uint64_t others)
         return refuse(s, -EOPNOTSUPP, "start",
                       "The E2B engine cannot take this machine's packages along. Use a template "
                       "that has them.");
-    if (others < s->service->config->max_sandboxes)
+    if (places_take(s->service->places, s->connection))
         return 0;
     snprintf(sentence, sizeof(sentence),
              "%" PRIu64 " cloud sandboxes run already, and this machine allows no more. Try again "
              "when one has ended.",
-             others);
+             s->service->config->max_sandboxes);
     return refuse(s, -EBUSY, "start", sentence);
-}
-
-static uint64_t life_seconds(const struct engine_start *start)
-{
-    return (start->lifetime_usec + USEC_PER_SEC - 1) / USEC_PER_SEC;
 }
 
 /* Once asked for, the answer is waited for whatever the broker does: only so it is known what there
@@ -180,16 +182,15 @@ static int create(struct sandbox *s)
     const struct cloud_request request = {
         .template_id = template_of(s),
         .labels = &s->labels,
-        .seconds = life_seconds(&s->start),
+        .seconds = life_begin(&s->life, s->start.lifetime_usec),
         .network = s->start.network,
         .hosts = s->start.hosts,
     };
 
     write_labels(s);
-    s->lifetime_end = now() + s->start.lifetime_usec;
     int r = cloud_create(&s->cloud, &request, &s->box);
     s->made = s->box.id[0] != '\0';
-    r = r < 0 ? r : cloud_check_life(&s->cloud, s->box.id, request.seconds);
+    life_created(&s->life);
     return r < 0 ? refuse_cloud(s, r) : 0;
 }
 
@@ -224,9 +225,9 @@ static int hand_over(struct sandbox *s)
     return r;
 }
 
-static int start(struct sandbox *s, uint64_t others)
+static int start(struct sandbox *s)
 {
-    int r = check_start(s, others);
+    int r = check_start(s);
 
     r = r < 0 ? r : make_workspace(s);
     r = r < 0 ? r : tell_progress(s, "create", 0, 0);
@@ -282,12 +283,30 @@ static void tell_lost(struct sandbox *s)
 /* The program is over, so its clock is, too: the broker has to know before the files are here. */
 static enum run_end come_home(struct sandbox *s, struct launch_exited *ret)
 {
-    uint64_t latest = now() + HOME_USEC, end = s->lifetime_end - HOME_MARGIN_USEC;
+    uint64_t latest = now() + HOME_USEC, end = s->life.end_usec - HOME_MARGIN_USEC;
 
     tell_progress(s, ENGINE_PHASE_DOWNLOAD, 0, 0);
     if (!s->asked_to_end)
         s->cloud.http.deadline_usec = latest < end ? latest : end;
     return run_come_home(&s->run, ret);
+}
+
+/* Sends the files, and only then has the program's clock begin. */
+static enum run_end send_files(struct sandbox *s, const struct launch_program *program,
+                               const int stdio[3])
+{
+    tell_progress(s, ENGINE_PHASE_UPLOAD, 0, 0);
+    s->cloud.http.deadline_usec = now() + UPLOAD_USEC;
+    life_guard(&s->life);
+    enum run_end end = run_send(&s->run, program, stdio);
+    /* What is wrong with its life is known better than what is wrong with a request to it. */
+    if ((end == RUN_SENT || s->outcome == OUTCOME_READY) && life_settle(&s->life) < 0)
+        end = s->outcome == OUTCOME_READY ? run_give_up(&s->run) : RUN_STOPPED;
+    if (end != RUN_SENT)
+        return end;
+    s->cloud.http.deadline_usec = s->life.end_usec;
+    tell_progress(s, ENGINE_PHASE_START, 0, 0);
+    return RUN_SENT;
 }
 
 static int handle_go(struct sandbox *s, size_t size, int fds[PACKET_FDS_MAX], size_t n_fds)
@@ -298,9 +317,10 @@ static int handle_go(struct sandbox *s, size_t size, int fds[PACKET_FDS_MAX], si
     if (n_fds != 3 || launch_parse_go(packet.bytes, size, &program) < 0)
         return -EBADMSG;
     const int stdio[] = { TAKE_FD(fds[0]), TAKE_FD(fds[1]), TAKE_FD(fds[2]) };
-    s->cloud.http.deadline_usec = s->lifetime_end;
-    s->runs = true;
-    enum run_end end = run_program(&s->run, &program, stdio);
+    enum run_end end = send_files(s, &program, stdio);
+    s->runs = end == RUN_SENT;
+    if (s->runs)
+        end = run_program(&s->run, &program);
     s->runs = false;
     if (end == RUN_EXITED)
         end = come_home(s, &exited);
@@ -314,6 +334,7 @@ static int handle_go(struct sandbox *s, size_t size, int fds[PACKET_FDS_MAX], si
     case RUN_UNKNOWN:
         tell_lost(s);
         return 0;
+    case RUN_SENT:
     case RUN_STOPPED:
     default:
         note_time(s);
@@ -353,7 +374,7 @@ static void supervise(struct sandbox *s)
             { .fd = s->broker, .events = POLLIN },
             { .fd = s->control, .events = POLLIN },
         };
-        int r = poll_until(fds, ELEMENTS(fds), s->lifetime_end);
+        int r = poll_until(fds, ELEMENTS(fds), s->life.end_usec);
         if (r < 0)
             end_with(s, OUTCOME_GONE);
         else if (r == 0)
@@ -367,10 +388,9 @@ static void supervise(struct sandbox *s)
 
 /* ---- end */
 
-static int remove_surely(struct sandbox *s, bool is_asked_for)
+static int remove_surely(struct sandbox *s)
 {
-    int r = is_asked_for ? cloud_see_gone(&s->cloud, s->box.id, GONE_TIMEOUT_USEC)
-                         : cloud_delete_surely(&s->cloud, s->box.id, GONE_TIMEOUT_USEC);
+    int r = cloud_delete_surely(&s->cloud, s->box.id, GONE_TIMEOUT_USEC);
 
     if (r < 0)
         fprintf(stderr, SD_ERR "%s: %s\n", s->box.id, s->cloud.error);
@@ -391,25 +411,54 @@ static struct engine_ended count(const struct sandbox *s)
     return ended;
 }
 
-/* Brings home what can be, then has the sandbox removed, which ends everything in it. */
+static bool is_awaited(const struct sandbox *s)
+{
+    return s->outcome == OUTCOME_KILL || s->outcome == OUTCOME_TIMEOUT;
+}
+
+/* What the program made until it was ended. Whoever asks again, or hangs up, wants no more of it.
+ */
+static void rescue(struct sandbox *s)
+{
+    uint64_t latest = now() + RESCUE_USEC, least = now() + RESCUE_MIN_USEC;
+    uint64_t end = s->life.end_usec - HOME_MARGIN_USEC;
+
+    end = end < latest ? end : latest;
+    s->cloud.http.deadline_usec = end > least ? end : least;
+    if (run_has_files(&s->run)) {
+        tell_progress(s, ENGINE_PHASE_DOWNLOAD, 0, 0);
+        s->broker_watch->fd = s->broker;
+    }
+    run_rescue(&s->run);
+    s->broker_watch->fd = -1;
+}
+
+/* Has the sandbox removed, which ends everything in it, and looks whether it is, as long as the
+ * broker waits for the last word. */
+static int remove_and_tell(struct sandbox *s)
+{
+    struct engine_message message = { .type = ENGINE_ENDED, .ended = count(s) };
+
+    s->cloud.http.deadline_usec = now() + REMOVE_USEC;
+    int r = cloud_delete_surely(&s->cloud, s->box.id, REMOVE_USEC);
+    s->cloud.http.deadline_usec = UINT64_MAX;
+    message.ended.cleaned = r >= 0;
+    engine_send(s->broker, &message, NULL, 0);
+    return r;
+}
+
 static int end(struct sandbox *s)
 {
-    struct engine_message message = { .type = ENGINE_ENDED };
-    bool is_awaited = s->outcome == OUTCOME_KILL || s->outcome == OUTCOME_TIMEOUT;
+    int r = -EINPROGRESS;
 
     s->broker_watch->fd = -1;
-    s->cloud.http.deadline_usec = now() + RESCUE_USEC;
-    if (is_awaited)
-        run_rescue(&s->run);
+    if (is_awaited(s))
+        rescue(s);
+    if (is_awaited(s))
+        r = remove_and_tell(s);
     s->cloud.http.deadline_usec = UINT64_MAX;
-    if (is_awaited) {
-        int r = cloud_delete(&s->cloud, s->box.id, KILL_TIMEOUT_USEC);
-        message.ended = count(s);
-        message.ended.cleaned = r >= 0;
-        engine_send(s->broker, &message, NULL, 0);
-    }
     run_close(&s->run);
-    return remove_surely(s, message.ended.cleaned);
+    return r < 0 ? remove_surely(s) : 0;
 }
 
 /* ---- all of it */
@@ -425,6 +474,7 @@ static void answer_prepare(struct sandbox *s, const struct engine_prepare *wante
     strcpy(s->start.image, wanted->image);
     if (check_key(s) < 0)
         return;
+    s->cloud.http.deadline_usec = now() + PREPARE_USEC;
     int n = cloud_list(&s->cloud, CLOUD_LABEL_MACHINE, s->service->machine, count_listed, NULL);
     if (n < 0) {
         refuse_cloud(s, n);
@@ -434,7 +484,7 @@ static void answer_prepare(struct sandbox *s, const struct engine_prepare *wante
     dialogue_send_prepared(s->broker, template_of(s), "");
 }
 
-static int serve(struct sandbox *s, uint64_t others)
+static int serve(struct sandbox *s)
 {
     struct engine_message request;
 
@@ -446,18 +496,19 @@ static int serve(struct sandbox *s, uint64_t others)
     }
     s->start = request.start;
     run_open(&s->run, &s->cloud, &s->envd, &s->box, template_of(s), s->start.run_id);
-    int r = start(s, others);
+    int r = life_open(&s->life, &s->cloud, &s->box);
+    r = r < 0 ? r : start(s);
     if (r < 0) {
         run_close(&s->run);
         /* What nobody knows of is looked for like what the dead leave, and later. */
-        return s->made ? remove_surely(s, false) : s->cloud.may_be_left ? -EREMOTEIO : 0;
+        return s->made ? remove_surely(s) : s->cloud.may_be_left ? -EREMOTEIO : 0;
     }
     s->broker_watch->fd = s->broker;
     supervise(s);
     return end(s);
 }
 
-int sandbox_serve(int sock, uint64_t connection, uint64_t others, const struct service *service)
+int sandbox_serve(int sock, uint64_t connection, const struct service *service)
 {
     struct sandbox s = {
         .service = service,
@@ -465,19 +516,23 @@ int sandbox_serve(int sock, uint64_t connection, uint64_t others, const struct s
         .control = -1,
         .connection = connection,
         .outcome = OUTCOME_READY,
+        .life.timer = -1,
     };
 
     int r = cloud_open(service->config, &s.cloud);
     if (r >= 0) {
         s.cloud.is_v1 = service->is_v1;
         s.broker_watch = http_watch(&s.cloud.http, -1, POLLIN, on_broker, &s);
-        r = serve(&s, others);
+        r = serve(&s);
     }
     close_fd(s.control);
     close_fd(s.broker);
     envd_close(&s.envd);
     explicit_bzero(&s.box, sizeof(s.box));
+    life_close(&s.life);
     cloud_close(&s.cloud);
     key_forget();
+    if (r >= 0)
+        places_leave(service->places, connection);
     return r;
 }

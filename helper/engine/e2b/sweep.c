@@ -10,13 +10,14 @@
 #include "control-plane.h"
 #include "key.h"
 
-#define GONE_TIMEOUT_USEC (20 * USEC_PER_SEC)
+/* The rest of them gets its turn, too. */
+#define DELETE_USEC (10 * USEC_PER_SEC)
 
 struct sweep {
     struct cloud *cloud;
     const struct service *service;
     uint64_t connection;
-    int error;
+    int error, n;
 };
 
 static bool label_is(json_object *labels, const char *key, const char *value)
@@ -48,7 +49,8 @@ static int on_listed(const char *id, json_object *labels, void *userdata)
 
     if (!is_left(sweep, labels))
         return 0;
-    int r = cloud_delete_surely(sweep->cloud, id, GONE_TIMEOUT_USEC);
+    int r = cloud_delete(sweep->cloud, id, DELETE_USEC);
+    sweep->n++;
     if (r < 0) {
         sweep->error = r;
         fprintf(stderr, SD_ERR "%s: %s\n", id, sweep->cloud->error);
@@ -58,10 +60,10 @@ static int on_listed(const char *id, json_object *labels, void *userdata)
     return 0;
 }
 
-int sandbox_sweep(struct service *service, uint64_t connection)
+int sandbox_sweep(struct service *service, uint64_t connection, uint64_t timeout_usec)
 {
     struct cloud cloud;
-    struct sweep sweep = { &cloud, service, connection, 0 };
+    struct sweep sweep = { &cloud, service, connection, 0, 0 };
 
     if (!key_is_known())
         return 0;
@@ -69,11 +71,12 @@ int sandbox_sweep(struct service *service, uint64_t connection)
     if (r < 0)
         return r;
     cloud.is_v1 = service->is_v1;
+    cloud.http.deadline_usec = clock_usec(CLOCK_MONOTONIC) + timeout_usec;
     r = cloud_list(&cloud, CLOUD_LABEL_MACHINE, service->machine, on_listed, &sweep);
     if (r < 0)
         fprintf(stderr, SD_WARNING "Cannot look for abandoned sandboxes: %s\n", cloud.error);
     else
         service->is_v1 = cloud.is_v1;
     cloud_close(&cloud);
-    return r < 0 ? r : sweep.error;
+    return r < 0 ? r : sweep.error < 0 ? sweep.error : sweep.n;
 }
