@@ -32,13 +32,20 @@ static int remove_named(struct varlink_client *client, const struct verb_argumen
     return r == 0 ? remove_each(client, ids) : r;
 }
 
+struct removal {
+    uint64_t removed, failed;
+    const char *reason;
+};
+
 static int remove_all(struct varlink_client *client, json_object *shown)
 {
     static const struct json_field fields[] = {
-        { "removed", JSON_FIELD_UINT64, 0, true, .max = INT64_MAX },
+        { "removed", JSON_FIELD_UINT64, offsetof(struct removal, removed), true, .max = INT64_MAX },
+        { "failed", JSON_FIELD_UINT64, offsetof(struct removal, failed), .max = INT64_MAX },
+        { "reason", JSON_FIELD_STRING, offsetof(struct removal, reason) },
     };
     _cleanup_answer_ struct varlink_answer answer = {};
-    uint64_t n = 0;
+    struct removal removal = {};
 
     int r = helper_send(client, "RemoveAll", NULL, 0, NULL, 0);
     if (r != 0)
@@ -49,13 +56,17 @@ static int remove_all(struct varlink_client *client, json_object *shown)
         return helper_fail_connection(r, false);
     if (answer.error)
         return helper_fail(&answer);
-    if (json_dispatch(answer.parameters, fields, ELEMENTS(fields), true, &n,
+    if (json_dispatch(answer.parameters, fields, ELEMENTS(fields), true, &removal,
                       &(const char *){ NULL }) < 0)
         return say_failure(EXIT_OURS, "Failed", NULL, "the helper's answer is not understood");
-    say("removed %" PRIu64 " run%s", n, n == 1 ? "" : "s");
-    return json_add_uint64(shown, "count", n) < 0
-               ? say_failure_errno(-ENOMEM, "cannot tell what was removed")
-               : 0;
+    if (json_add_uint64(shown, "count", removal.removed) < 0)
+        return say_failure_errno(-ENOMEM, "cannot tell what was removed");
+    say("removed %" PRIu64 " run%s", removal.removed, removal.removed == 1 ? "" : "s");
+    if (removal.failed == 0)
+        return 0;
+    _cleanup_free_ char *reason = displayed(removal.reason ? removal.reason : "");
+    return say_failure(EXIT_OURS, "Failed", NULL, "%" PRIu64 " could not be removed: %s",
+                       removal.failed, reason);
 }
 
 int verb_rm(const struct verb *verb, int argc, char **argv)

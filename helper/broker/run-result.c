@@ -208,7 +208,7 @@ json_object *run_result(const struct run *run, enum run_status status)
         r = add_usage(run, result);
     if (r >= 0 && status > RUN_RUNNING && run->go_usec != 0 && run->plan.egress)
         r = json_add(result, "networkUse", network_use_object(&run->network));
-    if (r >= 0 && status > RUN_RUNNING && run->streams[0] && run->streams[1]) {
+    if (r >= 0 && status >= RUN_RUNNING && run->streams[0] && run->streams[1]) {
         r = json_add(result, "stdout", stream_object(run, 0, "stdout"));
         if (r >= 0)
             r = json_add(result, "stderr", stream_object(run, 1, "stderr"));

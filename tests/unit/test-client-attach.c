@@ -198,6 +198,12 @@ static void all_that_ended_can_be_removed_at_once(void **state)
 
     assert_int_equal(SCRIPTED(calls, "rm", "--all", "--json"), 0);
     assert_string_equal(read_file(STDOUT), "{\"count\":12}\n");
+    static const struct scripted_call some[] = {
+        { "RemoveAll", { "{\"parameters\":{\"removed\":1,\"failed\":2,\"reason\":\"no disk\"}}" } },
+    };
+    assert_int_equal(SCRIPTED(some, "rm", "-a"), 125);
+    assert_string_equal(read_file(STDERR), "sbxctl: removed 1 run\n"
+                                           "sbxctl: 2 could not be removed: no disk\n");
     assert_int_equal(SBXCTL("rm"), 64);
     assert_int_equal(SBXCTL("rm", "--all", ID), 64);
 }
