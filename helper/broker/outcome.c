@@ -1,5 +1,6 @@
 /* From facts to the status, the reason and the hint of a run, see outcome.h. */
 #include "broker/outcome.h"
+#include "broker/hints.h"
 #include "common/cleanup.h"
 #include "common/quantity.h"
 
@@ -56,21 +57,6 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void hint_memory(const struct facts *facts, struct outcome *outcome)
-{
-    uint64_t more = smaller(facts->limits->memory_bytes * 2, facts->ceiling->memory_bytes);
-
-    if (more > facts->limits->memory_bytes)
-        snprintf(outcome->hint, sizeof(outcome->hint),
-                 "Use less memory at a time, or ask for more with --memory %lluM%s.",
-                 (unsigned long long)(more >> 20),
-                 more > facts->defaults->memory_bytes ? ", which needs an approval" : "");
-    else
-        snprintf(outcome->hint, sizeof(outcome->hint),
-                 "Use less memory at a time, for example by working through the data in parts: "
-                 "this machine allows no more.");
-}
-
 static void out_of_memory(const struct facts *facts, struct outcome *outcome)
 {
     uint64_t files = facts->have_exited ? facts->exited.file_bytes : facts->workspace_used;
@@ -88,7 +74,7 @@ static void out_of_memory(const struct facts *facts, struct outcome *outcome)
                 " %s of it were files in /workspace, /tmp and /dev/shm, which count as memory.",
                 format_bytes(files, in_files));
     outcome->signal = SIGKILL;
-    hint_memory(facts, outcome);
+    hint_memory(facts, 0, outcome->hint);
 }
 
 uint64_t facts_cpu_usec(const struct facts *facts)
@@ -160,7 +146,7 @@ static void exited(const struct facts *facts, struct outcome *outcome, uint64_t 
                 " %llu of its processes %s killed because the run needed more memory than %s.",
                 (unsigned long long)oom_kills, oom_kills == 1 ? "was" : "were",
                 format_bytes(facts->limits->memory_bytes, limit));
-        hint_memory(facts, outcome);
+        hint_memory(facts, 0, outcome->hint);
     }
 }
 
@@ -223,106 +209,22 @@ static void launcher_silent(const struct facts *facts, struct outcome *outcome, 
 static void hint_files(const struct facts *facts, struct outcome *outcome)
 {
     uint32_t lost = facts->have_exited ? facts->exited.scratch_files : 0;
-    bool failed = outcome->status != RUN_SUCCEEDED;
-    char size[QUANTITY_TEXT], workspace_size[QUANTITY_TEXT];
 
-    if (facts->workspace_full && failed)
-        snprintf(outcome->hint, sizeof(outcome->hint),
-                 "The workspace was full: a run may have %s in %llu files there.",
-                 format_bytes(facts->workspace_bytes, size),
-                 (unsigned long long)facts->workspace_files);
-    else if (facts->have_exited && facts->exited.scratch_full && failed)
-        snprintf(outcome->hint, sizeof(outcome->hint),
-                 "Scratch space was full: /tmp and /dev/shm have %s each. Write large files to "
-                 "/workspace, which has %s.",
-                 format_bytes(facts->scratch_bytes, size),
-                 format_bytes(facts->workspace_bytes, workspace_size));
-    else if (lost > 0)
+    if (outcome->status != RUN_SUCCEEDED && hint_space(facts, outcome->hint))
+        return;
+    if (lost > 0)
         snprintf(outcome->hint, sizeof(outcome->hint),
                  "%u %s left in /tmp, and nothing there is kept: write results to /workspace, the "
                  "directory the program starts in.",
                  lost, lost == 1 ? "file was" : "files were");
 }
 
-/* One of a program's connections was refused; that need not be why it failed. */
-static void hint_refusal(const struct facts *facts, struct outcome *outcome)
+/* If the program failed by itself: what is killed from outside did not say why before. A library
+ * that gives up ends by SIGABRT. */
+static bool failed_by_itself(const struct outcome *outcome)
 {
-    bool is_grant = strstr(facts->network_refusal, "by --network=") != NULL;
-
-    snprintf(outcome->hint, sizeof(outcome->hint), "%.180s%s", facts->network_refusal,
-             is_grant ? "; --network can name more hosts." : "; ask the administrator.");
-}
-
-/* Looks for what a program without a network says. A program can print what it likes, so it is a
- * guess, and a hint is all that comes of it. */
-static void hint_network(const struct facts *facts, struct outcome *outcome)
-{
-    static const char *const sayings[] = {
-        "Temporary failure in name resolution", /* EAI_AGAIN, glibc */
-        "Name or service not known",            /* EAI_NONAME, glibc */
-        "getaddrinfo EAI_AGAIN",                /* node */
-        "Could not resolve host",               /* curl, git */
-        "Network is unreachable",               /* ENETUNREACH, glibc */
-        "ENETUNREACH",                          /* node */
-        "No matching distribution found for",   /* pip */
-    };
-    bool said = false;
-
-    for (size_t i = 0; i < ELEMENTS(sayings) && !said; i++)
-        said = memmem(facts->said, facts->said_size, sayings[i], strlen(sayings[i]));
-    if (!said)
-        return;
-    if (facts->limits->network) {
-        snprintf(outcome->hint, sizeof(outcome->hint),
-                 "The one way to the network is the proxy that HTTPS_PROXY names: what does not "
-                 "use it has no network.");
-        return;
-    }
-    snprintf(outcome->hint, sizeof(outcome->hint), "This run had no network%s%s.",
-             facts->ceiling->network ? "; --network asks for it" : ", and this machine allows none",
-             facts->ceiling->network && !facts->defaults->network ? ", which needs an approval"
-                                                                  : "");
-}
-
-/* The name behind @before and before a quote, as a package's name in @ret. The module of a package
- * need not be called like it; its name is still the best guess. */
-static bool find_module(const struct facts *facts, const char *before, char *ret)
-{
-    const char *end = facts->said + facts->said_size;
-    const char *at = memmem(facts->said, facts->said_size, before, strlen(before));
-    char name[PACKAGE_NAME_MAX + 1] = "";
-    size_t n = 0;
-
-    if (!at)
-        return false;
-    bool is_node = facts->ecosystem == ECOSYSTEM_NODE;
-    for (at += strlen(before); at < end && n < PACKAGE_NAME_MAX && !strchr("'\"\n", *at); at++) {
-        /* Of "a.b" the package is a; of "@scope/a/b" it is @scope/a. */
-        if (*at == (is_node ? '/' : '.') && !(is_node && name[0] == '@' && !memchr(name, '/', n)))
-            break;
-        name[n++] = *at;
-    }
-    name[n] = '\0';
-    return package_normalise_name(facts->ecosystem, name, ret);
-}
-
-/* Looks for what Python and Node say of a module that is not there. */
-static void hint_module(const struct facts *facts, struct outcome *outcome)
-{
-    static const char *const sayings[][2] = {
-        [ECOSYSTEM_PYTHON] = { "ModuleNotFoundError: No module named '" },
-        [ECOSYSTEM_NODE] = { "Cannot find module '", "Cannot find package '" },
-    };
-    char name[PACKAGE_NAME_MAX + 1];
-
-    for (size_t i = 0; i < 2; i++) {
-        const char *saying = sayings[facts->ecosystem][i];
-        if (!saying || !find_module(facts, saying, name))
-            continue;
-        snprintf(outcome->hint, sizeof(outcome->hint),
-                 "A module is missing; if a package has it, name that: --with %.150s", name);
-        return;
-    }
+    return outcome->status == RUN_FAILED ||
+           (outcome->status == RUN_KILLED && outcome->signal == SIGABRT);
 }
 
 void outcome_decide(const struct facts *facts, struct outcome *ret)
@@ -358,13 +260,8 @@ void outcome_decide(const struct facts *facts, struct outcome *ret)
                 leftovers == 1 ? "was" : "were");
     if (facts->network_lost)
         mention(&outcome, " Its way to the network was lost before it ended.");
-    if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->network_refusal)
-        hint_refusal(facts, &outcome);
-    if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said &&
-        facts->may_have_packages)
-        hint_module(facts, &outcome);
-    if (outcome.hint[0] == '\0' && outcome.status == RUN_FAILED && facts->said)
-        hint_network(facts, &outcome);
+    if (outcome.hint[0] == '\0' && failed_by_itself(&outcome))
+        (void)hint_find(facts, outcome.hint);
     if (outcome.hint[0] == '\0')
         hint_files(facts, &outcome);
     *ret = outcome;

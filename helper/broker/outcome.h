@@ -10,6 +10,8 @@
 #include "engine/protocol.h"
 #include "launch/protocol.h"
 
+#define HINT_MAX 256 /* bytes of a hint with its end */
+
 enum run_status {
     RUN_QUEUED,
     RUN_STARTING,
@@ -34,7 +36,12 @@ struct facts {
     const struct limits *limits, *defaults, *ceiling;
     uint64_t tasks, workspace_bytes, workspace_files, scratch_bytes; /* no run can move these */
     const char *interpreter, *engine;
-    bool may_have_packages; /* of .ecosystem */
+    const char *language, *script_name;
+    const struct request_input *inputs; /* as the run got them */
+    size_t n_inputs;
+    bool cloud, images;                     /* what its engine is */
+    const struct config_packages *packages; /* rules; NULL: none are known */
+    bool may_have_packages;                 /* of .ecosystem */
     enum ecosystem ecosystem;
     bool timed_out; /* our clock ended it */
     bool cancelled; /* Cancel, or the caller went away */
@@ -61,7 +68,7 @@ struct outcome {
     int exit_code;
     int signal;                       /* 0: none */
     char reason[ENGINE_TEXT_MAX + 1]; /* holds an engine's own sentence, too */
-    char hint[256];                   /* may be empty */
+    char hint[HINT_MAX];              /* may be empty */
 };
 
 /* CPU time as the engine counted it, else as the launcher did (without what outlived the program);

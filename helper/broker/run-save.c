@@ -14,7 +14,7 @@
 #include <systemd/sd-daemon.h>
 
 /* Of stderr, to find in it why a program failed. */
-#define SAID_MAX (16 * 1024)
+#define SAID_MAX (64 * 1024)
 #define STAGED_FILE (O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW)
 
 static int keep_script(struct run *run)

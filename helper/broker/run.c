@@ -350,6 +350,13 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     run->facts.ceiling = &manager->config.ceiling;
     run->facts.interpreter = run->plan.language->interpreter;
     run->facts.engine = run->plan.engine;
+    run->facts.language = run->plan.language->name;
+    run->facts.script_name = run->request.script_name;
+    run->facts.inputs = run->request.inputs;
+    run->facts.n_inputs = run->request.n_inputs;
+    run->facts.cloud = run->plan.cloud;
+    run->facts.images = run->plan.image;
+    run->facts.packages = &manager->config.packages;
     enum ecosystem ecosystem;
     run->facts.may_have_packages =
         policy_packages_possible(&manager->config, &run->plan, &ecosystem);

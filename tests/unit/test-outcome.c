@@ -280,40 +280,6 @@ static const char *hint_to(const char *said, const struct limits *most, int valu
     return outcome.hint;
 }
 
-static const char *hint_to_missing(enum ecosystem ecosystem, bool may, const char *said)
-{
-    static struct outcome outcome;
-    struct facts facts = ended_well();
-
-    facts.exited.value = 1;
-    facts.may_have_packages = may;
-    facts.ecosystem = ecosystem;
-    facts.said = said;
-    facts.said_size = strlen(said);
-    outcome_decide(&facts, &outcome);
-    return outcome.hint;
-}
-
-static void missing_module_is_a_hint_to_the_package_of_its_name(void **state)
-{
-#define HINT "A module is missing; if a package has it, name that: --with "
-    static const char python[] = "ModuleNotFoundError: No module named 'Tea_pot.lid'\n";
-
-    assert_string_equal(hint_to_missing(ECOSYSTEM_PYTHON, true, python), HINT "tea-pot");
-    assert_string_equal(hint_to_missing(ECOSYSTEM_PYTHON, false, python), "");
-    assert_string_equal(hint_to_missing(ECOSYSTEM_NODE, true, python), "");
-    assert_string_equal(hint_to_missing(ECOSYSTEM_NODE, true, "Error: Cannot find module '@a/b/c'"),
-                        HINT "@a/b");
-    assert_string_equal(
-        hint_to_missing(ECOSYSTEM_NODE, true, "Cannot find package 'tea' imported from"),
-        HINT "tea");
-    assert_string_equal(hint_to_missing(ECOSYSTEM_NODE, true, "Error: Cannot find module './x'"),
-                        "");
-    assert_string_equal(hint_to_missing(ECOSYSTEM_NODE, true, "Error: Cannot find module '/x'"),
-                        "");
-    assert_string_equal(hint_to_missing(ECOSYSTEM_NODE, true, "Error: Cannot find module '"), "");
-}
-
 static void failure_for_want_of_a_network_names_the_option_that_asks_for_it(void **state)
 {
     static const char *const sayings[] = {
@@ -401,7 +367,6 @@ int main(void)
         cmocka_unit_test(full_workspace_and_files_in_tmp_give_hints),
         cmocka_unit_test(a_gone_caller_is_told_apart_from_a_cancelled_run),
         cmocka_unit_test(full_scratch_gives_a_hint_to_who_failed),
-        cmocka_unit_test(missing_module_is_a_hint_to_the_package_of_its_name),
         cmocka_unit_test(failure_for_want_of_a_network_names_the_option_that_asks_for_it),
         cmocka_unit_test(run_with_a_network_is_not_told_to_ask_for_one),
         cmocka_unit_test(refused_connection_is_a_hint_to_who_failed),
