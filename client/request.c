@@ -208,6 +208,8 @@ static int add_wishes(json_object *parameters, const struct run_options *options
     }
     if (r == 0 && options->detach)
         r = json_add_bool(parameters, "detach", true);
+    if (r == 0 && options->allow_secrets)
+        r = json_add_bool(parameters, "allowSecrets", true);
     if (r == 0 && options->dry_run)
         r = json_add_bool(parameters, "dryRun", true);
     if (r == 0)

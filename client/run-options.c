@@ -86,6 +86,9 @@ static int take_option(const struct verb *verb, int argc, char **argv, int optio
                        const char *argument, struct run_options *options)
 {
     switch (option) {
+    case OPTION_ALLOW_SECRETS:
+        options->allow_secrets = true;
+        return 0;
     case OPTION_CODE:
         options->code = argument;
         return 0;

@@ -22,6 +22,7 @@ enum key_type {
     KEY_NUMBER,
     KEY_BOOL,
     KEY_NETWORK,
+    KEY_SECRETS,
     KEY_WORD,
     KEY_WORDS,
     KEY_IMAGE,
@@ -89,6 +90,7 @@ static const struct key {
     { "Packages", "MaxAge", KEY_USEC, AT(packages.max_age_usec), 0, INT64_MAX },
     { "Helper", "AuditRequired", KEY_BOOL, AT(audit_required), 0, 0 },
     { "Helper", "AuditArguments", KEY_BOOL, AT(audit_arguments), 0, 0 },
+    { "Helper", "Secrets", KEY_SECRETS, AT(secrets), 0, 0 },
     { "Helper", "AuditRefusals", KEY_NUMBER, AT(audit_refusals), 1, 1000000 },
     { "Helper", "ConnectionsPerUser", KEY_NUMBER, AT(connections_per_user), 2, 1000 },
     { "Helper", "ApprovalTimeout", KEY_USEC, AT(approval_timeout_usec), 1000000, 3600000000 },
@@ -188,6 +190,22 @@ static int parse_network(const char *value, bool *ret)
     return 0;
 }
 
+static int parse_secrets(const char *value, enum secrets *ret)
+{
+    static const char *const names[] = {
+        [SECRETS_WARN] = "warn",
+        [SECRETS_REFUSE] = "refuse",
+        [SECRETS_ALLOW] = "allow",
+    };
+
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (strcmp(names[i], value) == 0) {
+            *ret = (enum secrets)i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
 static int add_word(void *list, const char *word)
 {
     return words_add(list, CONFIG_WORDS_MAX, word);
@@ -228,6 +246,8 @@ static int apply_key(struct config *config, const struct key *key, const char *v
         return parse_bool(value, target);
     case KEY_NETWORK:
         return parse_network(value, target);
+    case KEY_SECRETS:
+        return parse_secrets(value, target);
     case KEY_WORD:
         return config_file_replace(target, value,
                                    word_is_plain(value) && strlen(value) <= key->max);

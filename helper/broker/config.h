@@ -10,6 +10,13 @@
 #include "broker/config-network.h"
 #include "broker/config-packages.h"
 
+/* What becomes of a script or an argument that seems to hold a credential. */
+enum secrets {
+    SECRETS_WARN, /* it runs if its caller insists */
+    SECRETS_REFUSE,
+    SECRETS_ALLOW,
+};
+
 #define CONFIG_LANGUAGES_MAX 32
 #define CONFIG_WORDS_MAX 16
 #define CONFIG_IMAGES_MAX 64
@@ -46,6 +53,7 @@ struct config {
     uint64_t start_timeout_usec, grace_usec, idle_exit_usec;
     uint64_t approval_timeout_usec; /* how long a dialog may stay open */
     bool audit_required, audit_arguments;
+    enum secrets secrets;
     uint64_t audit_refusals; /* of a user, in a minute */
     char *engine;
     char *cloud_engines[CONFIG_WORDS_MAX + 1]; /* where code and files leave the machine */

@@ -53,6 +53,10 @@ static int refuse_by_policy(struct varlink_call *call, struct manager *manager,
     }
     if (refusal->hint[0])
         (void)json_add_string(fields, "hint", refusal->hint);
+    if (refusal->line > 0)
+        (void)json_add_uint64(fields, "line", refusal->line);
+    if (refusal->kind == REFUSAL_SECRETS)
+        return varlink_error(call, "io.sbxctl.Sandbox.SecretsFound", fields);
     return varlink_error(call, "io.sbxctl.Sandbox.Rejected", fields);
 }
 

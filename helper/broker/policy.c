@@ -5,6 +5,7 @@
 #include "broker/policy-image.h"
 #include "broker/policy-network.h"
 #include "broker/policy-packages.h"
+#include "broker/policy-secrets.h"
 #include "broker/policy-template.h"
 #include "common/escape.h"
 #include "common/quantity.h"
@@ -317,6 +318,8 @@ static int apply(const struct config *config, const struct request *request, str
         r = policy_environment(request, plan);
     if (r >= 0)
         r = check_strings(plan, refusal);
+    if (r >= 0)
+        r = policy_secrets(config, request, refusal);
     return r;
 }
 

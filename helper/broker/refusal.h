@@ -4,12 +4,13 @@
 
 #include <stdint.h>
 
-enum refusal_kind { REFUSAL_REJECTED, REFUSAL_ABOVE_CEILING };
+enum refusal_kind { REFUSAL_REJECTED, REFUSAL_ABOVE_CEILING, REFUSAL_SECRETS };
 
 struct refusal {
     enum refusal_kind kind;
     char field[32];
     uint64_t requested, ceiling;
+    unsigned line; /* of the script; 0: none */
     char reason[256], hint[256]; /* hint may be empty */
 };
 

@@ -19,7 +19,7 @@ struct raw_request {
         *streams;
     uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
     json_object *arguments, *environment, *inputs, *network_names, *packages;
-    bool detach, dry_run, interactive, require_hashes;
+    bool detach, dry_run, interactive, require_hashes, allow_secrets;
 };
 
 static const struct json_field run_fields[] = {
@@ -39,6 +39,7 @@ static const struct json_field run_fields[] = {
     { "networkNames", JSON_FIELD_ARRAY, AT(network_names), false, 0, 0 },
     { "packages", JSON_FIELD_ARRAY, AT(packages), false, 0, 0 },
     { "requireHashes", JSON_FIELD_BOOL, AT(require_hashes), false, 0, 0 },
+    { "allowSecrets", JSON_FIELD_BOOL, AT(allow_secrets), false, 0, 0 },
     { "memoryBytes", JSON_FIELD_UINT64, AT(memory_bytes), false, 1, INT64_MAX },
     { "cpuPercent", JSON_FIELD_UINT64, AT(cpu_percent), false, 1, INT64_MAX },
     { "timeoutUSec", JSON_FIELD_UINT64, AT(timeout_usec), false, 1, INT64_MAX },
@@ -434,6 +435,7 @@ static int parse_into(struct varlink_call *call, struct request *request,
     request->dry_run = raw.dry_run;
     request->interactive = raw.interactive;
     request->require_hashes = raw.require_hashes;
+    request->allow_secrets = raw.allow_secrets;
     if ((raw.language && !(request->language = strdup(raw.language))) ||
         (raw.engine && !(request->engine = strdup(raw.engine))) ||
         (raw.image && !(request->image = strdup(raw.image))) ||

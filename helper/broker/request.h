@@ -48,6 +48,7 @@ struct request {
     char **packages;        /* that are asked for, as they came; NULL-terminated */
     size_t n_packages;
     bool require_hashes;
+    bool allow_secrets; /* run it although it seems to hold credentials */
     uint64_t memory_bytes, cpu_percent, timeout_usec;
     enum streams streams;
     bool detach; /* it lives on without its caller */

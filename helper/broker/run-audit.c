@@ -3,6 +3,7 @@
 #include "broker/policy-network.h"
 #include "broker/policy-packages.h"
 #include "broker/run-internal.h"
+#include "broker/secret.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static void add_request(struct audit_record *record, const struct run *run)
     audit_add_u64(record, "TIMEOUT", run->plan.limits.timeout_usec);
 }
 
-/* The script's arguments, one field, escaped and capped; an administrator can turn it off. */
+/* The script's arguments, one field, escaped and capped, without what seems to be a credential; an
+ * administrator can turn it off. */
 static void add_arguments(struct audit_record *record, const struct run *run)
 {
     char text[AUDIT_VALUE_MAX + 1] = "";
@@ -53,9 +55,11 @@ static void add_arguments(struct audit_record *record, const struct run *run)
 
     if (!run->manager->config.audit_arguments || run->request.n_arguments == 0)
         return;
-    for (size_t i = 0; i < run->request.n_arguments && used < sizeof(text); i++)
+    for (size_t i = 0; i < run->request.n_arguments && used < sizeof(text); i++) {
+        _cleanup_free_ char *shown = secret_mask(run->request.arguments[i]);
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i ? " " : "",
-                                 run->request.arguments[i]);
+                                 shown ? shown : "?");
+    }
     audit_add(record, "ARGV", text);
 }
 

