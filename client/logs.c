@@ -51,7 +51,7 @@ static int write_out(int fd, const char *data, size_t size)
 static int print_piece(enum attach_stream stream, uint64_t offset, const char *data, size_t size)
 {
     _cleanup_json_ json_object *object = json_object_new_object();
-    _cleanup_free_ char *text = base64_encode(data, size);
+    _cleanup_free_ char *text = base64_encode(data, size, NULL);
 
     if (!text || json_add_string(object, "stream", names[stream]) < 0 ||
         json_add_uint64(object, "offset", offset) < 0 || json_add_string(object, "data", text) < 0)

@@ -1,4 +1,4 @@
-/* Both ways, see base64.h. */
+/* Decoder and encoder, see base64.h. */
 #include "common/base64.h"
 
 #include <errno.h>
@@ -42,24 +42,32 @@ int base64_decode(char *text, size_t size, size_t *ret)
     return 0;
 }
 
-char *base64_encode(const void *data, size_t size)
+char *base64_encode(const void *data, size_t size, size_t *ret_size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *bytes = data;
-    char *text = malloc((size + 2) / 3 * 4 + 1), *end = text;
+    const unsigned char *from = data;
+    size_t length;
 
-    for (size_t i = 0; text && i < size; i += 3) {
-        size_t n = size - i < 3 ? size - i : 3;
-        uint32_t bits = (uint32_t)bytes[i] << 16;
-
-        if (n > 1)
-            bits |= (uint32_t)bytes[i + 1] << 8;
-        if (n > 2)
-            bits |= bytes[i + 2];
-        for (size_t k = 0; k < 4; k++)
-            *end++ = k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
+    if (__builtin_mul_overflow(size / 3 + (size % 3 != 0), 4, &length))
+        return NULL;
+    char *text = malloc(length + 1), *to = text;
+    if (!text)
+        return NULL;
+    for (; size >= 3; size -= 3, from += 3) {
+        *to++ = digits[from[0] >> 2];
+        *to++ = digits[(from[0] & 0x3) << 4 | from[1] >> 4];
+        *to++ = digits[(from[1] & 0xf) << 2 | from[2] >> 6];
+        *to++ = digits[from[2] & 0x3f];
     }
-    if (text)
-        *end = '\0';
+    if (size > 0) {
+        unsigned char second = size > 1 ? from[1] : 0;
+        *to++ = digits[from[0] >> 2];
+        *to++ = digits[(from[0] & 0x3) << 4 | second >> 4];
+        *to++ = size > 1 ? digits[(second & 0xf) << 2] : '=';
+        *to++ = '=';
+    }
+    *to = '\0';
+    if (ret_size)
+        *ret_size = length;
     return text;
 }

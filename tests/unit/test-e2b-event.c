@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "common/cleanup.h"
 #include "common/base64.h"
+#include "common/cleanup.h"
 #include "engine/e2b/process-event.h"
 
 static struct process_event parse(const char *text, bool end)
@@ -165,6 +165,21 @@ static void base64_is_read_in_every_dress(void **state)
     }
 }
 
+static void base64_is_written_padded(void **state)
+{
+    static const char *const cases[][2] = {
+        { "", "" },        { "a", "YQ==" },        { "ab", "YWI=" },
+        { "abc", "YWJj" }, { "\xfb\xff", "+/8=" }, { "abcdefg", "YWJjZGVmZw==" },
+    };
+
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        size_t size;
+        _cleanup_free_ char *text = base64_encode(cases[i][0], strlen(cases[i][0]), &size);
+        assert_string_equal(text, cases[i][1]);
+        assert_int_equal(size, strlen(cases[i][1]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +191,7 @@ int main(void)
         cmocka_unit_test(last_message_tells_of_an_error),
         cmocka_unit_test(what_is_no_event_is_refused),
         cmocka_unit_test(base64_is_read_in_every_dress),
+        cmocka_unit_test(base64_is_written_padded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
