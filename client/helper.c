@@ -179,7 +179,7 @@ static const char *error_hint(const char *error)
     return NULL;
 }
 
-static void print_error_object(const struct varlink_answer *answer)
+static void say_error_object(const struct varlink_answer *answer)
 {
     _cleanup_json_ json_object *object = json_object_new_object();
 
@@ -190,7 +190,7 @@ static void print_error_object(const struct varlink_answer *answer)
         if (strcmp(key, "error") != 0 && json_add(object, key, json_object_get(value)) < 0)
             return;
     }
-    (void)print_json(object);
+    say_object(object);
 }
 
 int helper_fail(const struct varlink_answer *answer)
@@ -210,7 +210,6 @@ int helper_fail(const struct varlink_answer *answer)
         shown_hint = displayed(hint);
         say("%s", shown_hint);
     }
-    if (say_mode.json)
-        print_error_object(answer);
+    say_error_object(answer);
     return exit_status_of_error(answer->error);
 }

@@ -92,6 +92,20 @@ static int find(struct input_files *files, const char *text)
     return input_files_add_path(files, path, name);
 }
 
+static int find_named(struct files *files, const struct input_path *input)
+{
+    _cleanup_free_ char *name = NULL;
+
+    if (input->name)
+        return add_path(files, input->path, input->name);
+    int r = last_part(input->path, &name);
+    if (r == -EINVAL)
+        return fail_input(input->path, "it has no name; give it one");
+    if (r < 0)
+        return fail_input(input->path, strerror(-r));
+    return add_path(files, input->path, name);
+}
+
 int64_t copy_bytes(int from, int to, uint64_t max)
 {
     char buffer[COPY_BUFFER];
@@ -229,4 +243,31 @@ int inputs_add(struct request *request, const struct input_wishes *wishes,
     for (size_t i = 0; i < wishes->n_paths && r == 0; i++)
         r = find(&files, wishes->paths[i]);
     return r == 0 ? pass_on(request, &files) : r;
+}
+
+int inputs_add_paths(struct request *request, const struct input_path *paths, size_t n_paths,
+                     const struct input_limits *limits)
+{
+    _cleanup_(files_release) struct files files = { .limits = limits };
+
+    for (size_t i = 0; i < n_paths; i++) {
+        int r = find_named(&files, &paths[i]);
+        if (r != 0)
+            return r;
+    }
+    return pass_on(request, &files);
+}
+
+int inputs_add_bytes(struct request *request, const char *name, const void *data, size_t size)
+{
+    _cleanup_close_ int fd = memfd_new("input");
+    int r = fd < 0 ? fd : write_all(fd, data, size);
+
+    /* The offset travels with the descriptor. */
+    if (r >= 0 && lseek(fd, 0, SEEK_SET) < 0)
+        r = -errno;
+    if (r >= 0)
+        r = memfd_seal(fd);
+    return r < 0 ? say_failure_errno(r, "cannot pass on the files")
+                 : add_input(request, TAKE_FD(fd), name);
 }

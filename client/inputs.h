@@ -24,6 +24,16 @@ struct input_wishes {
 int inputs_add(struct request *request, const struct input_wishes *wishes,
                const struct input_limits *limits);
 
+/* A file or directory here, and what it is called in the workspace; NULL: as here. */
+struct input_path {
+    const char *path, *name;
+};
+/* The same with names of their own. */
+int inputs_add_paths(struct request *request, const struct input_path *paths, size_t n_paths,
+                     const struct input_limits *limits);
+/* Adds an input with these bytes. */
+int inputs_add_bytes(struct request *request, const char *name, const void *data, size_t size);
+
 /* Splits PATH[:NAME] at its last colon, unless all of it is the path of something that exists, into
  * the new strings @ret_path and @ret_name; without NAME that is the last part of the path. Returns
  * 0, -EINVAL if there is no name (as for "/"), or another negative errno. */

@@ -14,7 +14,7 @@
 
 static const struct sink no_sink = { .fd = -1 };
 
-static void sink_close(struct sink *sink)
+void sink_close(struct sink *sink)
 {
     if (sink->owned)
         close_fd(sink->fd);
@@ -58,7 +58,7 @@ struct pump *pump_free(struct pump *pump)
  * set on it; a pipe or terminal is opened anew through /proc instead, which gives a description of
  * our own (proc_pid_fd(5)). Where that is not permitted, a pipe takes PIPE_BUF bytes without
  * blocking after poll() said so (pipe(7)), and a file never blocks for long. */
-static struct sink sink_for_own(int fd)
+struct sink sink_open(int fd)
 {
     struct sink sink = { .fd = fd, .chunk = PUMP_BUFFER };
     char path[32];
@@ -82,6 +82,14 @@ static struct sink sink_for_own(int fd)
     return sink;
 }
 
+ssize_t sink_write(const struct sink *sink, const char *data, size_t size)
+{
+    if (size > sink->chunk)
+        size = sink->chunk;
+    return sink->is_socket ? send(sink->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+                           : write(sink->fd, data, size);
+}
+
 /* Our end of a pipe of the run; the description is ours alone. */
 static int own_pipe(int fd)
 {
@@ -101,7 +109,7 @@ void pump_start(struct pump *pump, const int run[PUMP_DIRECTIONS], const int own
         struct channel *out = &pump->channels[i];
         out->source = own_pipe(run[i]);
         out->source_is_owned = true;
-        out->sink = sink_for_own(own[i]);
+        out->sink = sink_open(own[i]);
     }
 }
 
@@ -145,14 +153,9 @@ static void channel_read(struct channel *channel)
 
 static void channel_write(struct channel *channel)
 {
-    const char *data = channel->buffer + channel->begin;
-    size_t size = channel->end - channel->begin;
-    const struct sink *sink = &channel->sink;
+    ssize_t n =
+        sink_write(&channel->sink, channel->buffer + channel->begin, channel->end - channel->begin);
 
-    if (size > sink->chunk)
-        size = sink->chunk;
-    ssize_t n = sink->is_socket ? send(sink->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-                                : write(sink->fd, data, size);
     if (n >= 0)
         channel->begin += (size_t)n;
     else if (errno != EAGAIN && errno != EINTR)

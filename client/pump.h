@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define PUMP_BUFFER (64 * 1024)
 
@@ -19,6 +20,13 @@ struct sink {
     bool is_socket;
     size_t chunk; /* most bytes that poll() has promised room for */
 };
+
+/* One of our own standard streams to write to; stays the caller's. -1 gives a sink without one. */
+struct sink sink_open(int fd);
+/* Writes some of @data after poll() has said that there is room. Returns how many bytes, or -1 with
+ * errno. */
+ssize_t sink_write(const struct sink *sink, const char *data, size_t size);
+void sink_close(struct sink *sink);
 
 struct channel {
     int source;

@@ -107,8 +107,7 @@ static int add_script(struct request *request, const struct run_options *options
     return 0;
 }
 
-/* Files are read into memory, so what is too much is to be known before. */
-static int ask_limits(struct input_limits *ret)
+int request_ask_limits(struct input_limits *ret)
 {
     static const struct json_field fields[] = {
         { "inputBytesMax", JSON_FIELD_UINT64, offsetof(struct input_limits, bytes_max), true,
@@ -145,7 +144,7 @@ static int add_inputs(struct request *request, const struct run_options *options
         .runs = options->input_runs,
         .n_runs = options->n_input_runs,
     };
-    int r = ask_limits(&limits);
+    int r = request_ask_limits(&limits);
     return r == 0 ? inputs_add(request, &wishes, &limits) : r;
 }
 

@@ -20,8 +20,13 @@ struct request {
     bool stdin_is_script; /* standard input was read for the script */
 };
 
-/* Both return 0, or the exit status of a failure that has been told. */
+struct input_limits;
+
+/* All return 0, or the exit status of a failure that has been told. */
 int request_make(const struct run_options *options, struct request *ret);
+/* Asks the helper what inputs may be: they are read into memory, so what is too much is to be known
+ * before. */
+int request_ask_limits(struct input_limits *ret);
 /* Takes ownership of @fd and gives its index in the message. */
 int request_take_fd(struct request *request, int fd, size_t *ret_index);
 

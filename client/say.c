@@ -16,6 +16,9 @@ struct say_mode say_mode;
 
 static bool progress_is_shown;
 
+static bool is_kept;
+static struct said kept;
+
 static bool stderr_has_colours(void)
 {
     static int cached = -1;
@@ -30,7 +33,7 @@ static bool stderr_has_colours(void)
 
 bool say_progress_is_possible(void)
 {
-    return !say_mode.quiet && isatty(STDERR_FILENO);
+    return !is_kept && !say_mode.quiet && isatty(STDERR_FILENO);
 }
 
 void say_progress(const char *text)
@@ -42,6 +45,44 @@ void say_progress(const char *text)
     progress_is_shown = text;
 }
 
+static void keep_line(const char *line)
+{
+    char *text = NULL;
+
+    if (asprintf(&text, "%s%s%s", kept.text ? kept.text : "", kept.text ? "\n" : "", line) < 0)
+        return;
+    free(kept.text);
+    kept.text = text;
+}
+
+void say_keep(void)
+{
+    is_kept = true;
+}
+
+void said_take(struct said *ret)
+{
+    *ret = kept;
+    kept = (struct said){};
+}
+
+void said_release(struct said *said)
+{
+    free(said->text);
+    json_object_put(said->failure);
+    *said = (struct said){};
+}
+
+void say_object(json_object *object)
+{
+    if (is_kept) {
+        json_object_put(kept.failure);
+        kept.failure = json_object_get(object);
+    } else if (say_mode.json) {
+        (void)print_json(object);
+    }
+}
+
 static void say_coloured(const char *colour, const char *format, va_list ap)
     __attribute__((format(printf, 2, 0)));
 
@@ -51,6 +92,10 @@ static void say_coloured(const char *colour, const char *format, va_list ap)
 
     if (say_mode.quiet || vasprintf(&text, format, ap) < 0)
         return;
+    if (is_kept) {
+        keep_line(text);
+        return;
+    }
     say_progress(NULL);
     if (!stderr_has_colours())
         colour = NULL;
@@ -94,7 +139,7 @@ static void print_failure(const char *name, const char *reason, const char *hint
     if (object && json_add_string(object, "error", error) == 0 &&
         json_add_string(object, "reason", reason) == 0 &&
         json_add_string(object, "hint", hint) == 0)
-        (void)print_json(object);
+        say_object(object);
 }
 
 int say_failure(int status, const char *name, const char *hint, const char *format, ...)
@@ -114,8 +159,7 @@ int say_failure(int status, const char *name, const char *hint, const char *form
     say_error("%s", text);
     if (hint)
         say("%s", hint);
-    if (say_mode.json)
-        print_failure(name, text, hint);
+    print_failure(name, text, hint);
     return status;
 }
 

@@ -27,6 +27,21 @@ int say_failure(int status, const char *name, const char *hint, const char *form
 /* For out of memory and what nobody can foresee: names the errno -@r. */
 int say_failure_errno(int r, const char *doing);
 
+/* Tells the failure @object to programs: with --json on standard output. */
+void say_object(json_object *object);
+
+/* What was said since the last time, where it is kept: lines without the name in front, NULL for
+ * none, and the object of a failure, or NULL. */
+struct said {
+    char *text;
+    json_object *failure;
+};
+/* From here on nothing is written, neither to standard error nor to standard output; it is kept
+ * until said_take(). For a server, whose standard error may be read by nobody. */
+void say_keep(void);
+void said_take(struct said *ret);
+void said_release(struct said *said);
+
 /* Writes @object and a newline to standard output. Returns 0, or the exit status if that fails. */
 int print_json(json_object *object);
 /* Flushes standard output. Returns 0, or the exit status if what was printed got lost. */
