@@ -56,6 +56,8 @@ static int dispatch(const struct verb *verb, int argc, char **argv)
         return verb_packages(verb, argc, argv);
     case VERB_POLICY:
         return verb_policy(verb, argc, argv);
+    case VERB_MCP:
+        return verb_mcp(verb, argc, argv);
     }
     return EXIT_USAGE;
 }

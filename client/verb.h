@@ -73,3 +73,4 @@ int verb_engines(const struct verb *verb, int argc, char **argv);
 int verb_pull(const struct verb *verb, int argc, char **argv);
 int verb_packages(const struct verb *verb, int argc, char **argv);
 int verb_policy(const struct verb *verb, int argc, char **argv);
+int verb_mcp(const struct verb *verb, int argc, char **argv);
