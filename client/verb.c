@@ -112,12 +112,6 @@ bool verb_read_arguments(const struct verb *verb, int argc, char **argv, size_t 
         case OPTION_OUTPUT:
             ret->output = argument;
             break;
-        case OPTION_SINCE:
-            ret->since = argument;
-            break;
-        case OPTION_USAGE:
-            ret->usage = true;
-            break;
         case OPTION_HELP:
             verb_print_help(verb);
             *ret_status = 0;

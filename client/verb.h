@@ -40,9 +40,9 @@ int verb_next_option(const struct verb *verb, int argc, char **argv, const char 
 
 /* The options of all verbs but run. */
 struct verb_arguments {
-    bool json, all, follow, kill, no_ask_password, usage;
-    const char *output, *engine, *since, *after, *limit; /* NULL if not given */
-    char **arguments; /* what follows the options; borrowed from argv */
+    bool json, all, follow, kill, no_ask_password;
+    const char *output, *engine, *after, *limit; /* NULL if not given */
+    char **arguments;                            /* what follows the options; borrowed from argv */
     size_t n_arguments;
 };
 

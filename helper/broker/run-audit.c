@@ -90,6 +90,9 @@ static int send_decision(struct run *run, unsigned approvals, const char *action
     audit_record_init(&record, AUDIT_DECISION);
     add_identity(&record, run);
     add_request(&record, run);
+    /* All were given without one when no action decided (approve.h). */
+    if (strcmp(decision, "allowed") == 0)
+        audit_add(&record, "APPROVAL", action ? "dialog" : "policy");
     while (approvals != 0) {
         const char *part = authorize_action(approval_take(&approvals));
 
@@ -171,6 +174,8 @@ int run_audit_end(struct run *run)
     audit_add(&record, "IMAGE", run->image[0] ? run->image : NULL);
     audit_add(&record, "IMAGE_DIGEST", run->image_digest[0] ? run->image_digest : NULL);
     audit_add(&record, "RESULT", run_status_name(run->outcome.status));
+    if (run->outcome.status != RUN_SUCCEEDED)
+        audit_add(&record, "REASON", run->outcome.reason);
     if (run->outcome.have_exit_code)
         audit_add_i64(&record, "EXIT_CODE", run->outcome.exit_code);
     if (run->outcome.signal != 0)
