@@ -173,6 +173,7 @@ static int usage_parse(json_object *object, struct usage *ret)
         NUMBER("memoryPeakBytes", struct usage, memory_peak_bytes),
         NUMBER("waitUSec", struct usage, wait_usec),
         NUMBER("cloudUSec", struct usage, cloud_usec),
+        BOOL("warm", struct usage, warm),
     };
     return DISPATCH(object, fields, ret);
 }

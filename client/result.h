@@ -76,6 +76,7 @@ int network_use_parse(json_object *object, struct network_use *ret);
 #define UNKNOWN UINT64_MAX
 struct usage {
     uint64_t wall_usec, cpu_usec, memory_peak_bytes, wait_usec, cloud_usec;
+    bool warm; /* the sandbox was ready before the run asked for it */
 };
 
 struct result {

@@ -56,7 +56,8 @@ static void print_usage(const struct usage *usage)
     char text[QUANTITY_TEXT];
 
     if (usage->wait_usec != UNKNOWN)
-        printf("%-13s %s\n", "waited", format_usec(usage->wait_usec, text));
+        printf("%-13s %s%s\n", "waited", format_usec(usage->wait_usec, text),
+               usage->warm ? ", with a sandbox at hand" : "");
     if (usage->wall_usec != UNKNOWN)
         printf("%-13s %s\n", "took", format_usec(usage->wall_usec, text));
     if (usage->cpu_usec != UNKNOWN)

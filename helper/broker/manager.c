@@ -3,6 +3,7 @@
 #include "broker/attach.h"
 #include "broker/layers.h"
 #include "broker/methods.h"
+#include "broker/pool.h"
 #include "broker/run.h"
 #include "common/clock.h"
 #include "common/degradation.h"
@@ -43,7 +44,7 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void update_idle(struct manager *manager)
 {
-    bool idle = !manager->connected && !manager->runs;
+    bool idle = !manager->connected && !manager->runs && !pool_is_held(manager->pool);
 
     manager->idle = sd_event_source_disable_unref(manager->idle);
     if (manager->stopping && !manager->runs)
@@ -62,7 +63,14 @@ static void on_busy_changed(bool busy, void *userdata)
 
 void manager_run_gone(struct manager *manager)
 {
+    pool_fill_later(manager->pool);
     if (!manager->runs)
+        update_idle(manager);
+}
+
+void manager_pool_changed(struct manager *manager)
+{
+    if (!manager->runs && !manager->idle)
         update_idle(manager);
 }
 
@@ -231,6 +239,8 @@ int manager_init(struct manager *manager, struct store *store, const char *state
         sweep_staging(manager);
         r = layers_new(manager, &manager->layers);
     }
+    if (r >= 0)
+        r = pool_new(manager, &manager->pool);
     if (r >= 0) {
         r = make_server(manager);
     }
@@ -244,6 +254,7 @@ void manager_release(struct manager *manager)
     attach_free_all(manager);
     run_free_all(manager);
     manager->layers = layers_free(manager->layers);
+    manager->pool = pool_free(manager->pool);
     manager->server = varlink_server_unref(manager->server);
     manager->idle = sd_event_source_disable_unref(manager->idle);
     manager->store = store_free(manager->store);
@@ -266,6 +277,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
     (void)sd_notify(0, "STOPPING=1");
     manager->stopping = true;
     run_cancel_all(manager);
+    pool_empty(manager->pool, NULL);
     update_idle(manager);
     return 0;
 }

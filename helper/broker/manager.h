@@ -15,6 +15,7 @@
 struct approving;
 struct attachment;
 struct layers;
+struct pool;
 struct pull;
 struct run;
 
@@ -32,6 +33,7 @@ struct manager {
     struct run *runs;          /* all that have not been reported, in the order of their arrival */
     struct attachment *attachments; /* who follows a run */
     struct layers *layers;
+    struct pool *pool;
     struct pull *pulls; /* images that are being got */
     int staging;        /* directory fd */
     const char *state_directory;
@@ -50,3 +52,5 @@ void manager_release(struct manager *manager);
 int manager_serve(struct manager *manager);
 /* To be called when a run is gone: it may be time to exit. */
 void manager_run_gone(struct manager *manager);
+/* The same when nothing waits in the pool any more. */
+void manager_pool_changed(struct manager *manager);

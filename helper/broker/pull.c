@@ -5,6 +5,7 @@
 #include "broker/audit-quota.h"
 #include "broker/engines.h"
 #include "broker/policy-image.h"
+#include "broker/pool.h"
 #include "broker/prepare.h"
 #include "broker/result.h"
 #include "broker/verdict-words.h"
@@ -113,6 +114,8 @@ static void finish(struct pull *pull, const struct engine_prepared *prepared)
     json_object *reply = json_object_new_object();
 
     audit(pull, "pulled", prepared->image_digest);
+    /* What waits may be of an older state. */
+    pool_empty(pull->manager->pool, pull->engine);
     (void)json_add_string(reply, "event", "finished");
     (void)json_add_string(reply, "image", pull->image);
     (void)json_add_string(reply, "imageDigest", prepared->image_digest);

@@ -140,6 +140,7 @@ int run_audit_start(struct run *run)
     audit_record_init(&record, AUDIT_START);
     add_identity(&record, run);
     add_request(&record, run);
+    audit_add(&record, "SANDBOX_ID", run->sandbox_id[0] ? run->sandbox_id : NULL);
     return audit_send(run->manager->audit, &record);
 }
 
@@ -147,6 +148,7 @@ static void add_usage(struct audit_record *record, const struct run *run)
 {
     const struct facts *facts = &run->facts;
 
+    audit_add(record, "WARM", run->warm ? "yes" : "no");
     if (run->go_usec != 0)
         audit_add_u64(record, "WALL_USEC", run->end_usec - run->go_usec);
     if (facts_cpu_usec(facts) != UINT64_MAX)

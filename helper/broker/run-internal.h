@@ -51,6 +51,8 @@ struct run {
     struct approving *approving;
     struct layer_claim *claim; /* of its packages, until its sandbox is gone */
     struct sandbox *sandbox;
+    bool from_pool;        /* it is */
+    bool warm;             /* and was ready when it was taken */
     struct egress *egress; /* until its last word; NULL for a run without a network */
     bool network_ready;
     struct network_use network;
@@ -140,10 +142,20 @@ const char *run_engine_error_text(int error);
 /* run-sandbox.c */
 void run_start(struct run *run);   /* from WAITING to run_install() or run_prepare() */
 void run_prepare(struct run *run); /* to GOING */
+void run_note_ready(struct run *run, const struct engine_ready *message);
+/* What an engine is asked for; without a layer. */
+void run_describe_sandbox(const struct run *run, struct engine_start *ret);
 /* From INSTALLING, PREPARING, FILLING or GOING to ENDING. */
 void run_end(struct run *run, uint64_t grace_usec);
 void run_stream_changed(void *userdata);
 void run_go_if_filled(struct run *run);
+
+/* run-pool.c */
+/* Takes a sandbox that waits, if one fits; from_pool and warm tell. */
+void run_pool_take(struct run *run, sandbox_fn fn);
+/* A sandbox from the pool is no good: starts over with one of the run's own. False if it is none,
+ * or the program went. */
+bool run_pool_replace(struct run *run);
 
 /* run-cloud.c; of a run elsewhere these do nothing. */
 bool run_cloud_take(struct run *run);           /* false if the run was refused, and freed */

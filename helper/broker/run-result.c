@@ -133,6 +133,8 @@ static int add_usage(const struct run *run, json_object *result)
         r = json_add_uint64(usage, "cpuUSec", facts_cpu_usec(&run->facts));
     if (r >= 0)
         r = json_add_uint64(usage, "cloudUSec", run_cloud_usec(run));
+    if (r >= 0)
+        r = json_add_bool(usage, "warm", run->warm);
     if (!run->facts.have_ended)
         return r;
     if (r >= 0)

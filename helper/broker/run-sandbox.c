@@ -286,7 +286,7 @@ static void put_next(struct run *run)
         const struct request_input *input = &request->inputs[run->n_put - 1];
         r = sandbox_put(run->sandbox, input->name, 0644, input->size, input->fd);
     }
-    if (r < 0)
+    if (r < 0 && !run_pool_replace(run))
         run_blame_engine(run, "made a sandbox that did not take the run's files");
 }
 
@@ -333,11 +333,15 @@ static void put_done(struct run *run, const struct launch_put_done *done)
     put_next(run);
 }
 
-static void ready(struct run *run, const struct engine_ready *message)
+void run_note_ready(struct run *run, const struct engine_ready *message)
 {
     memcpy(run->sandbox_id, message->sandbox_id, sizeof(run->sandbox_id));
     memcpy(run->image, message->image, sizeof(run->image));
     memcpy(run->image_digest, message->image_digest, sizeof(run->image_digest));
+}
+
+static void fill(struct run *run)
+{
     if (run->state != STATE_PREPARING)
         return;
     if (!run_layer_fits(run)) {
@@ -409,6 +413,8 @@ static void program_over(struct run *run)
 /* The engine's own trouble with a program that was to go. Its last word is still to come. */
 static void failed(struct run *run, const struct engine_error *error)
 {
+    if (run_pool_replace(run))
+        return;
     if (run->go_usec == 0 && run->state != STATE_ENDING) {
         run_refuse_failed(run, error);
         return;
@@ -423,6 +429,8 @@ static void failed(struct run *run, const struct engine_error *error)
 
 static void launcher_gone(struct run *run)
 {
+    if (run_pool_replace(run))
+        return;
     if (run->state == STATE_FILLING)
         run_blame_engine(run, "lost the sandbox while its files were placed");
     else if (run->state == STATE_GOING)
@@ -435,6 +443,8 @@ static void engine_gone(struct run *run, int error)
     if (error < 0)
         fprintf(stderr, SD_ERR "run %s: engine %s: %s\n", run->id, run->plan.engine,
                 run_engine_error_text(error));
+    if (run_pool_replace(run))
+        return;
     if (run->go_usec != 0 || run->state == STATE_ENDING)
         sandbox_over(run);
     else if (error < 0)
@@ -470,7 +480,8 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
         progress(run, event->progress);
         break;
     case SANDBOX_READY:
-        ready(run, event->ready);
+        run_note_ready(run, event->ready);
+        fill(run);
         break;
     case SANDBOX_LISTENING:
         listening(run, event->listening.error, event->listening.socket);
@@ -512,6 +523,7 @@ void run_start(struct run *run)
                                 : "The run's directory could not be made.");
         return;
     }
+    run_pool_take(run, on_sandbox);
     if (run_audit_start(run) < 0 && run->manager->config.audit_required) {
         run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
                    "The journal took no record of the start, so nothing was run.");
@@ -523,10 +535,11 @@ void run_start(struct run *run)
         run_prepare(run);
 }
 
-void run_prepare(struct run *run)
+void run_describe_sandbox(const struct run *run, struct engine_start *ret)
 {
     const struct config *config = &run->manager->config;
-    struct engine_start start = {
+
+    *ret = (struct engine_start){
         .owner_uid = run->uid,
         .cpu_percent = (uint32_t)run->plan.limits.cpu_percent,
         .tasks = (uint32_t)config->tasks,
@@ -538,13 +551,18 @@ void run_prepare(struct run *run)
                          (run->plan.cloud ? 0 : config->start_timeout_usec),
         .network = run->plan.limits.network && !run->plan.egress,
     };
-
-    run->state = STATE_PREPARING;
-    snprintf(start.run_id, sizeof(start.run_id), "%s", run->id);
+    snprintf(ret->run_id, sizeof(ret->run_id), "%s", run->id);
     if (run->plan.image)
-        snprintf(start.image, sizeof(start.image), "%s", run->plan.image);
-    if (start.network && run->plan.hosts.n > 0)
-        policy_hosts_text(&run->plan, start.hosts);
+        snprintf(ret->image, sizeof(ret->image), "%s", run->plan.image);
+    if (ret->network && run->plan.hosts.n > 0)
+        policy_hosts_text(&run->plan, ret->hosts);
+}
+
+static void make_sandbox(struct run *run)
+{
+    struct engine_start start;
+
+    run_describe_sandbox(run, &start);
     run_add_layer(run, &start);
     if (!run_network_connect(run) || !run_cloud_take(run))
         return;
@@ -552,6 +570,17 @@ void run_prepare(struct run *run)
         sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
     if (r < 0)
         run_refuse_no_engine(run, r);
+    else
+        await_start(run);
+}
+
+void run_prepare(struct run *run)
+{
+    run->state = STATE_PREPARING;
+    if (!run->sandbox)
+        make_sandbox(run);
+    else if (run->warm)
+        fill(run);
     else
         await_start(run);
 }

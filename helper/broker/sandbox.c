@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -280,6 +281,22 @@ int sandbox_new(sd_event *loop, const char *name, const struct engine_start *sta
     int engine = sandbox_connect(name);
 
     return engine < 0 ? engine : sandbox_new_on(loop, engine, start, fn, userdata, ret);
+}
+
+void sandbox_adopt(struct sandbox *sandbox, sandbox_fn fn, void *userdata)
+{
+    sandbox->fn = fn;
+    sandbox->userdata = userdata;
+}
+
+bool sandbox_has_word(const struct sandbox *sandbox)
+{
+    struct pollfd fds[] = {
+        { .fd = sandbox->engine, .events = POLLIN },
+        { .fd = sandbox->launcher, .events = POLLIN },
+    };
+
+    return poll(fds, ELEMENTS(fds), 0) != 0;
 }
 
 int sandbox_listen(struct sandbox *sandbox)

@@ -53,6 +53,10 @@ int sandbox_new(sd_event *event, const char *name, const struct engine_start *st
 /* The same on a connection to an engine, non-blocking, which is the sandbox's from here on. */
 int sandbox_new_on(sd_event *event, int engine, const struct engine_start *start, sandbox_fn fn,
                    void *userdata, struct sandbox **ret);
+/* Events go to @fn from here on. */
+void sandbox_adopt(struct sandbox *sandbox, sandbox_fn fn, void *userdata);
+/* Whether there is something to hear that the event loop has not come to, be it the end. */
+bool sandbox_has_word(const struct sandbox *sandbox);
 /* Closes the sockets, and thereby ends what runs in it; the workspace stays. */
 void sandbox_close(struct sandbox *sandbox);
 /* Closes everything, and thereby ends what runs in it. */

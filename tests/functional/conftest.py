@@ -31,6 +31,8 @@ INSIDE = (
     "varlink_client.py",
 )
 MODULES = "/run/sbxctl-test-modules"
+# Tests count sandboxes and processes: none is to wait for nobody but in the tests of just that.
+NO_POOL = "/etc/sbxctl/sbxctl.conf.d/70-test-pool.conf"
 
 # Runs sys.argv[1] times the same in a sandbox and without one, in turn. Prints how many times longer the
 # first takes, by medians: so a busy host counts on both sides.
@@ -250,6 +252,7 @@ class VirtualMachine(Machine):
 def pytest_addoption(parser):
     parser.addoption("--machine-release", default="trixie", help="which test machine to use")
     parser.addoption("--engine", help="let runs that name no engine use this one")
+    parser.addoption("--pool", action="store_true", help="leave the pool of waiting sandboxes as it is")
     parser.addoption("--virtual-machine", action="store_true", help="use the one of tests/vm instead")
 
 
@@ -276,6 +279,10 @@ def machine(request):
     if answer.status != 0:
         pytest.exit(answer.errors, returncode=1)
     machine.install_modules()
+    if not request.config.getoption("--pool"):
+        request.addfinalizer(lambda: machine.run(["rm", "-f", NO_POOL]))
+        machine.write(NO_POOL, b"[Pool]\nSize=0\n")
+        machine.restart_helper()
     if engine == "docker":
         docker_engine.use_machine_as_image(machine)
     if engine == "e2b":

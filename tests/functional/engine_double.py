@@ -167,8 +167,8 @@ class Sandbox:
             pass
 
 
-def serve(scenario):
-    """Listens, says so, and plays the scenario with the first connection."""
+def serve(*scenarios):
+    """Listens, says so, and plays each scenario with one connection, in turn."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         if os.path.exists(PATH):
             os.unlink(PATH)
@@ -179,9 +179,10 @@ def serve(scenario):
             listener.listen()
             listener.settimeout(PATIENCE)
             print("up", flush=True)
-            sock, _ = listener.accept()
-            sock.settimeout(PATIENCE)
-            scenario(Sandbox(sock))
+            for scenario in scenarios:
+                sock, _ = listener.accept()
+                sock.settimeout(PATIENCE)
+                scenario(Sandbox(sock))
             print("played", flush=True)
         finally:
             os.unlink(PATH)
