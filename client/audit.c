@@ -143,7 +143,7 @@ static int read_own_runs(struct audit_runs *runs)
     const struct passwd *user = getpwuid(getuid());
     int r = helper_connect(&client);
 
-    r = r != 0 ? r : runs_list(client, &list);
+    r = r != 0 ? r : runs_list(client, false, RUNS_ALL, NULL, &list, NULL);
     if (r != 0)
         return r;
     for (size_t i = json_object_array_length(list); r >= 0 && i > 0; i--)

@@ -92,18 +92,18 @@ static int find(struct input_files *files, const char *text)
     return input_files_add_path(files, path, name);
 }
 
-static int find_named(struct files *files, const struct input_path *input)
+static int find_named(struct input_files *files, const struct input_path *input)
 {
     _cleanup_free_ char *name = NULL;
 
     if (input->name)
-        return add_path(files, input->path, input->name);
+        return input_files_add_path(files, input->path, input->name);
     int r = last_part(input->path, &name);
     if (r == -EINVAL)
-        return fail_input(input->path, "it has no name; give it one");
+        return input_files_fail(input->path, "it has no name; give it one");
     if (r < 0)
-        return fail_input(input->path, strerror(-r));
-    return add_path(files, input->path, name);
+        return input_files_fail(input->path, strerror(-r));
+    return input_files_add_path(files, input->path, name);
 }
 
 int64_t copy_bytes(int from, int to, uint64_t max)
@@ -248,7 +248,7 @@ int inputs_add(struct request *request, const struct input_wishes *wishes,
 int inputs_add_paths(struct request *request, const struct input_path *paths, size_t n_paths,
                      const struct input_limits *limits)
 {
-    _cleanup_(files_release) struct files files = { .limits = limits };
+    _cleanup_(input_files_release) struct input_files files = { .limits = limits };
 
     for (size_t i = 0; i < n_paths; i++) {
         int r = find_named(&files, &paths[i]);
