@@ -209,20 +209,34 @@ void config_packages_release(struct config_packages *packages)
 
 /* ---- the way to the index */
 
-/* The administrator named the index, so it may be in a private network, or this machine. An address
- * stands for itself; behind a name there may be any but the link-local ones and two more, where
- * clouds answer with their secrets. */
-static int allow_addresses(const struct package_index *index, struct egress_start *start)
+/* An address stands for itself; @ret_named is set if @host is a name. */
+static int allow_host(const char *host, struct egress_start *start, bool *ret_named)
+{
+    struct ip_address address;
+
+    if (ip_address_parse(host, &address))
+        return ip_prefix_list_add(&start->allowed_addresses, host);
+    *ret_named = true;
+    return 0;
+}
+
+/* The administrator named the index and its hosts, so they may be in a private network, or this
+ * machine. Behind a name there may be any address but the link-local ones and two more, where
+ * clouds answer with their secrets. Names are not told apart there, so those beside a built-in
+ * index are to be public as it is. */
+static int allow_addresses(const struct config_packages *packages,
+                           const struct package_index *index, struct egress_start *start)
 {
     static const char *const secret[] = { "169.254.0.0/16", "fe80::/10", "168.63.129.16",
                                           "fd00:ec2::254" };
-    struct ip_address address;
+    bool is_named = false;
+    int r = index->is_built_in ? 0 : allow_host(index->host, start, &is_named);
 
-    if (index->is_built_in)
-        return 0;
-    if (ip_address_parse(index->host, &address))
-        return ip_prefix_list_add(&start->allowed_addresses, index->host);
-    int r = ip_prefix_list_add(&start->allowed_addresses, "0.0.0.0/0");
+    for (size_t i = 0; r >= 0 && i < packages->hosts.n; i++)
+        r = allow_host(packages->hosts.items[i], start, &is_named);
+    if (r < 0 || !is_named || index->is_built_in)
+        return r;
+    r = ip_prefix_list_add(&start->allowed_addresses, "0.0.0.0/0");
     if (r >= 0)
         r = ip_prefix_list_add(&start->allowed_addresses, "::/0");
     for (size_t i = 0; r >= 0 && i < ELEMENTS(secret); i++)
@@ -259,7 +273,7 @@ int config_packages_start(const struct config_packages *packages, enum ecosystem
         start.ports.items[start.ports.n++] = 443;
     int r = allow_names(packages, index, &start);
     if (r >= 0)
-        r = allow_addresses(index, &start);
+        r = allow_addresses(packages, index, &start);
     if (r < 0) {
         config_packages_start_release(&start);
         return r;

@@ -116,6 +116,19 @@ static void installation_reaches_its_index_and_nothing_else(void **state)
     assert_reaches(ECOSYSTEM_PYTHON, "index.lan files.lan ", "0.0.0.0/0 ::/0 ");
 }
 
+static void hosts_of_an_index_may_be_private_as_it_is(void **state)
+{
+    assert_int_equal(config_packages_complete(packages), 0);
+    assert_int_equal(host_list_add(&packages->hosts, "10.0.0.8"), 0);
+    assert_reaches(ECOSYSTEM_NODE, "registry.npmjs.org 10.0.0.8 ", "10.0.0.8 ");
+    assert_int_equal(config_packages_set_index(&packages->index, "http://10.0.0.7/"), 0);
+    assert_reaches(ECOSYSTEM_PYTHON, "10.0.0.7 10.0.0.8 ", "10.0.0.7 10.0.0.8 ");
+    assert_int_equal(host_list_add(&packages->hosts, "files.lan"), 0);
+    assert_reaches(ECOSYSTEM_PYTHON, "10.0.0.7 10.0.0.8 files.lan ",
+                   "10.0.0.7 10.0.0.8 0.0.0.0/0 ::/0 ");
+    assert_reaches(ECOSYSTEM_NODE, "registry.npmjs.org 10.0.0.8 files.lan ", "10.0.0.8 ");
+}
+
 static void installation_uses_the_port_of_its_index(void **state)
 {
     struct egress_start start;
@@ -400,6 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(indexes_are_urls_and_for_python_directories),
         T(installation_reaches_its_index_and_nothing_else),
+        T(hosts_of_an_index_may_be_private_as_it_is),
         T(installation_uses_the_port_of_its_index),
         T(name_behind_which_clouds_keep_secrets_is_no_index),
         T(layer_larger_than_all_of_a_user_is_no_configuration),
