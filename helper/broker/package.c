@@ -128,6 +128,27 @@ bool package_normalise_name(enum ecosystem ecosystem, const char *name,
     return end && *end == '\0';
 }
 
+static bool ends_with(const char *text, size_t n, const char *end)
+{
+    size_t m = strlen(end);
+
+    return n >= m && strncasecmp(text + n - m, end, m) == 0;
+}
+
+/* pip and npm take what ends like an archive for a file, also behind a version
+ * (pip._internal.utils.filetypes, npm-package-arg). */
+static bool is_archive(const char *text, size_t n)
+{
+    static const char *const ends[] = { ".zip",    ".whl",     ".tar",    ".tgz",
+                                        ".tar.gz", ".tbz",     ".txz",    ".tlz",
+                                        ".tar.xz", ".tar.bz2", ".tar.lz", ".tar.lzma" };
+
+    for (size_t i = 0; i < ELEMENTS(ends); i++)
+        if (ends_with(text, n, ends[i]))
+            return true;
+    return false;
+}
+
 /* ---- Python */
 
 /* "[extra, extra]"; none is fine. */
@@ -240,11 +261,12 @@ static int parse_python(const char *text, struct package *ret)
     struct parts extras = { 0 }, clauses = { 0 };
     char *to = ret->text, *end = ret->text + sizeof(ret->text);
 
-    const char *at = skip_python_name(skip_space(text), ret->name);
+    const char *begin = skip_space(text), *at = skip_python_name(begin, ret->name);
     at = at ? skip_extras(at, &extras) : NULL;
     at = at ? skip_clauses(at, &clauses) : NULL;
-    if (!at || !append(&to, end, ret->name) || !append_parts(&to, end, &extras, "[", "]") ||
-        !append_parts(&to, end, &clauses, "", ""))
+    if (!at || is_archive(begin, (size_t)(at - begin)) || !append(&to, end, ret->name) ||
+        !append_parts(&to, end, &extras, "[", "]") || !append_parts(&to, end, &clauses, "", "") ||
+        is_archive(ret->text, strlen(ret->text)))
         return -EINVAL;
     int r = parse_hashes(at, ret);
     sort_hashes(ret);
@@ -290,18 +312,8 @@ static const char *skip_comparator(const char *at)
     return skip_semver(at);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-/* npm takes what begins with a dot, or ends like an archive, for a file (npm-package-arg). */
 static bool is_range(const char *range)
 {
-    if (ends_with(range, ".tgz") || ends_with(range, ".tar") || ends_with(range, ".tar.gz"))
-        return false;
     for (const char *at = range; (at = skip_comparator(at));) {
         if (*at == '\0')
             return true;
@@ -357,7 +369,7 @@ static int parse_node(const char *text, struct package *ret)
     char *to = ret->text, *end = ret->text + sizeof(ret->text);
 
     const char *at = skip_node_name(skip_space(text), ret->name);
-    if (!at || !append(&to, end, ret->name))
+    if (!at || is_archive(ret->name, strlen(ret->name)) || !append(&to, end, ret->name))
         return -EINVAL;
     if (*skip_space(at) == '\0')
         return 0;
@@ -366,7 +378,7 @@ static int parse_node(const char *text, struct package *ret)
     at = skip_space(at + 1);
     if (!append(&to, end, "@") || !copy_range(to, end, at))
         return -EINVAL;
-    return is_range(to) || is_tag(to) ? 0 : -EINVAL;
+    return !is_archive(to, strlen(to)) && (is_range(to) || is_tag(to)) ? 0 : -EINVAL;
 }
 
 /* ---- all of it */
@@ -380,7 +392,7 @@ static const char *explain(enum ecosystem ecosystem, const char *text)
     if (*text == '-')
         return "It is an option; only names of packages can be asked for.";
     if (strstr(text, "://") || strchr("./~", *text) || strstr(text, " @ ") ||
-        strstr(text, "file:") || strstr(text, "git+"))
+        strstr(text, "file:") || strstr(text, "git+") || is_archive(text, strlen(text)))
         return "Packages come by name from the administrator's index, not from a path or an "
                "address.";
     if (ecosystem == ECOSYSTEM_NODE)
@@ -427,7 +439,7 @@ bool package_matches(enum ecosystem ecosystem, const char *pattern, const char *
         small[i] = (char)tolower((unsigned char)pattern[i]);
     if (strcmp(small, "*") == 0)
         return true;
-    if (ecosystem == ECOSYSTEM_NODE && small[0] == '@' && ends_with(small, "/*"))
+    if (ecosystem == ECOSYSTEM_NODE && small[0] == '@' && ends_with(small, n, "/*"))
         return strncmp(small, name, n - 1) == 0;
     return package_normalise_name(ecosystem, small, normal) && strcmp(normal, name) == 0;
 }

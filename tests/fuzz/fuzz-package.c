@@ -15,6 +15,12 @@ static void check_text(const char *text)
     check(text[0] != '-' && text[0] != '.' && text[0] != '/' && text[0] != '~');
     check(!strpbrk(text, ":\\;'\"$`#%&?\n\r\t"));
     check(!strstr(text, " @ "));
+    /* Nor a file. */
+    static const char *const ends[] = { ".zip", ".whl", ".tgz", ".tar", ".tar.gz" };
+    for (size_t i = 0; i < ELEMENTS(ends); i++) {
+        size_t n = strlen(text), m = strlen(ends[i]);
+        check(n < m || strcasecmp(text + n - m, ends[i]) != 0);
+    }
     /* No option; but "1 - 2" is a range of npm's. */
     for (const char *at = text; (at = strstr(at, " -")); at++)
         check(at[2] == ' ');

@@ -71,6 +71,10 @@ static void what_is_no_python_requirement_is_refused_with_a_reason(void **state)
 {
     static const struct expected cases[] = {
         { "", "empty" },
+        { "foo.tgz", "not from a path" },
+        { "foo==1.zip", "not from a path" },
+        { "foo==1.WHL --hash=sha256:" HASH_A, "not written as" },
+        { "foo==1.tar.gz,<2", "not written as" },
         { "   ", "empty" },
         { "-r requirements.txt", "option" },
         { "--index-url=http://evil.example/", "option" },
@@ -188,6 +192,9 @@ static void what_is_no_node_requirement_is_refused_with_a_reason(void **state)
 {
     static const struct expected cases[] = {
         { "", "empty" },
+        { "foo.tgz", "not from a path" },
+        { "foo.tar.gz@1", "not written as" },
+        { "foo@1.0.0-rc.tar", "not from a path" },
         { "--registry=x", "option" },
         { "-g", "option" },
         { "https://example.org/x.tgz", "address" },
@@ -201,9 +208,9 @@ static void what_is_no_node_requirement_is_refused_with_a_reason(void **state)
         { "user/repo", "NAME" },
         { "x@.", "NAME" },
         { "x@..", "NAME" },
-        { "x@1.tgz", "NAME" },
-        { "x@1.2.3-a.tgz", "NAME" },
-        { "x@1.2.3-a.tar.gz", "NAME" },
+        { "x@1.tgz", "path" },
+        { "x@1.2.3-a.tgz", "path" },
+        { "x@1.2.3-a.tar.gz", "path" },
         { "x@", "NAME" },
         { "x@1.2.3.4", "NAME" },
         { "x@^", "NAME" },
