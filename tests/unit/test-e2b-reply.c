@@ -141,6 +141,18 @@ static void words_are_plain_whatever_the_server_sends(void **state)
     }
 }
 
+/* Wherever the words are cut, there is no half of the key before it. */
+static void cut_words_have_no_piece_of_the_key(void **state)
+{
+    for (size_t before = CLOUD_WORDS_MAX - 30; before < CLOUD_WORDS_MAX + 2; before++) {
+        char text[2 * CLOUD_WORDS_MAX], words[CLOUD_WORDS_MAX];
+        int n = snprintf(text, sizeof(text), "%0*d" KEY "!!", (int)before, 0);
+        const struct http_reply reply = { .text = text, .size = (size_t)n };
+        cloud_words(&reply, words);
+        assert_null(strpbrk(words, "e2b_"));
+    }
+}
+
 static int load_key(void **state)
 {
     static char directory[] = "/tmp/test-e2b-reply-XXXXXX";
@@ -168,6 +180,7 @@ int main(void)
         cmocka_unit_test(life_is_the_time_between_two_of_the_servers_own),
         cmocka_unit_test(list_has_what_can_be_named),
         cmocka_unit_test(words_are_plain_whatever_the_server_sends),
+        cmocka_unit_test(cut_words_have_no_piece_of_the_key),
     };
 
     return cmocka_run_group_tests(tests, load_key, NULL);

@@ -129,15 +129,22 @@ void cloud_words(const struct http_reply *reply, char ret[CLOUD_WORDS_MAX])
 {
     _cleanup_json_ json_object *body = NULL;
     const char *words = NULL;
+    size_t size = reply->text ? reply->size : 0;
 
     ret[0] = '\0';
     if (reply->text && json_parse_items(reply->text, reply->size, &body) >= 0)
         words = json_get_string(body, "message");
     if (words)
-        clean(words, strlen(words), ret, CLOUD_WORDS_MAX);
-    else if (reply->text)
-        clean(reply->text, reply->size, ret, CLOUD_WORDS_MAX);
-    key_scrub(ret, strlen(ret));
+        size = strlen(words);
+    else
+        words = reply->text;
+    /* All of it, since a half of the key would not be found in what is cut. */
+    _cleanup_free_ char *cleaned = malloc(size + 2);
+    if (cleaned && size > 0) {
+        clean(words, size, cleaned, size + 2);
+        key_scrub(cleaned, strlen(cleaned));
+        snprintf(ret, CLOUD_WORDS_MAX, "%s", cleaned);
+    }
     if (ret[0] == '\0')
         snprintf(ret, CLOUD_WORDS_MAX, "it says nothing about why");
 }
