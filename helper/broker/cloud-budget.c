@@ -23,6 +23,7 @@ struct cloud_budget {
     char *path, *new_path;
     uint64_t limit_usec;
     uint64_t day;
+    uint64_t turns; /* of the day, in this process: a day may change its number */
     json_object *users;
     bool unreadable;
 };
@@ -135,14 +136,19 @@ static int save(const struct cloud_budget *budget)
     return r;
 }
 
-/* The clock may be set back, but no day comes twice. */
+/* The clock may be set back, but no day comes twice. If it was ahead by more than a day, what was
+ * used goes along, so that the next day comes all the same. */
 static void turn_day(struct cloud_budget *budget, uint64_t now_usec)
 {
-    json_object *users = now_usec / DAY_USEC > budget->day ? json_object_new_object() : NULL;
+    uint64_t day = now_usec / DAY_USEC;
+    json_object *users = day > budget->day ? json_object_new_object() : NULL;
 
+    if (day + 1 < budget->day)
+        budget->day = day;
     if (!users)
         return;
-    budget->day = now_usec / DAY_USEC;
+    budget->day = day;
+    budget->turns++;
     json_object_put(budget->users);
     budget->users = users;
 }
@@ -182,7 +188,7 @@ int cloud_budget_take(struct cloud_budget *budget, uid_t uid, uint64_t usec, uin
         set_used(budget, uid, before);
         return r;
     }
-    *ret_day = budget->day;
+    *ret_day = budget->turns;
     return 0;
 }
 
@@ -191,7 +197,7 @@ void cloud_budget_settle(struct cloud_budget *budget, uid_t uid, uint64_t day, u
 {
     uint64_t all = used(budget, uid);
 
-    if (day != budget->day || all < taken_usec)
+    if (day != budget->turns || all < taken_usec)
         return;
     int r = set_used(budget, uid, all - taken_usec + used_usec);
     if (r < 0)

@@ -15,8 +15,8 @@ struct cloud_budget *cloud_budget_free(struct cloud_budget *budget);
 
 /* What is left for @uid; @now_usec is the time since the epoch, here and in the next. */
 uint64_t cloud_budget_left(struct cloud_budget *budget, uid_t uid, uint64_t now_usec);
-/* Takes @usec, which are on the disk then. Returns 0 with the day they were taken of, -EDQUOT if
- * there are not so many, or another negative errno. */
+/* Takes @usec, which are on the disk then. Returns 0 with a number of the day they were taken of,
+ * -EDQUOT if there are not so many, or another negative errno. */
 int cloud_budget_take(struct cloud_budget *budget, uid_t uid, uint64_t usec, uint64_t now_usec,
                       uint64_t *ret_day);
 /* Of what was taken on @day only @used_usec were needed, or more. */

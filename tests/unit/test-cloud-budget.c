@@ -107,6 +107,21 @@ static void clock_that_is_set_back_brings_no_day_back(void **state)
     assert_int_equal(cloud_budget_left(f->budget, 1000, NOON - 3 * DAY), 0);
 }
 
+static void clock_that_was_ahead_once_does_not_keep_days_from_coming(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t day;
+
+    assert_int_equal(cloud_budget_take(f->budget, 1000, LIMIT, NOON + 9000 * DAY, &day), 0);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), 0);
+    cloud_budget_settle(f->budget, 1000, day, LIMIT, 40 * USEC_PER_SEC);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), 60 * USEC_PER_SEC);
+    assert_int_equal(cloud_budget_take(f->budget, 1000, 60 * USEC_PER_SEC, NOON, &day), 0);
+    restart(f);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), 0);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON + DAY), LIMIT);
+}
+
 static void file_that_is_no_record_leaves_nobody_anything(void **state)
 {
     static const char *const texts[] = {
@@ -137,6 +152,7 @@ int main(void)
         TEST(what_was_not_needed_comes_back_and_what_was_needed_more_is_counted),
         TEST(next_day_begins_anew_and_owes_nothing_to_the_last),
         TEST(clock_that_is_set_back_brings_no_day_back),
+        TEST(clock_that_was_ahead_once_does_not_keep_days_from_coming),
         TEST(file_that_is_no_record_leaves_nobody_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
