@@ -22,9 +22,12 @@ bool hint_network(const struct hint_case *c)
     const struct facts *facts = c->facts;
     bool allowed = facts->ceiling->network;
 
+    if (facts->limits->network && facts->cloud)
+        return hint_say(c,
+                        "The cloud lets the run reach the hosts that were granted, and no others; "
+                        "--network=NAME,... names them.");
     if (facts->limits->network)
-        return !facts->cloud &&
-               hint_say(c,
+        return hint_say(c,
                         "The one way to the network is the proxy that HTTPS_PROXY names: what does "
                         "not use it has no network.");
     return hint_say(c, "This run had no network%s%s.",
@@ -62,9 +65,6 @@ static uint64_t parse_amount(const char *text)
 
 bool hint_more_memory(const struct hint_case *c)
 {
-    if (c->facts->cloud)
-        return hint_say(c, "Use less memory at a time, for example by working through the data in "
-                           "parts, or choose a larger --template.");
     hint_memory(c->facts, parse_amount(c->name), c->ret);
     return true;
 }
@@ -106,7 +106,10 @@ void hint_memory(const struct facts *facts, uint64_t wanted, char ret[HINT_MAX])
     uint64_t more = smaller(needed > limit * 2 ? needed : limit * 2, most);
     char size[QUANTITY_TEXT], ceiling[QUANTITY_TEXT];
 
-    if (wanted > most)
+    if (facts->cloud)
+        snprintf(ret, HINT_MAX,
+                 "Use less memory at a time, or a template that has more, with --template.");
+    else if (wanted > most)
         snprintf(ret, HINT_MAX,
                  "It wanted %s at once, and this machine allows a run %s: work through the data in "
                  "parts.",

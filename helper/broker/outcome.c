@@ -57,11 +57,25 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* A cloud sandbox has the memory of its template, which nobody here knows, and its files lie on a
+ * disk. */
+static void out_of_cloud_memory(const struct facts *facts, struct outcome *outcome)
+{
+    say(outcome, RUN_OUT_OF_MEMORY,
+        "The program was ended because it needed more memory than its cloud sandbox has.");
+    outcome->signal = SIGKILL;
+    hint_memory(facts, 0, outcome->hint);
+}
+
 static void out_of_memory(const struct facts *facts, struct outcome *outcome)
 {
     uint64_t files = facts->have_exited ? facts->exited.file_bytes : facts->workspace_used;
     char limit[QUANTITY_TEXT], peak[QUANTITY_TEXT], in_files[QUANTITY_TEXT];
 
+    if (facts->cloud) {
+        out_of_cloud_memory(facts, outcome);
+        return;
+    }
     say(outcome, RUN_OUT_OF_MEMORY, "The program was ended because it needed more memory than %s",
         format_bytes(facts->limits->memory_bytes, limit));
     if (facts->have_ended && facts->ended.memory_peak_bytes != UINT64_MAX)
@@ -123,7 +137,9 @@ static void exec_failed(const struct facts *facts, struct outcome *outcome)
         say(outcome, RUN_FAILED, "The interpreter '%.100s' is not there in the sandbox.",
             facts->interpreter);
         snprintf(outcome->hint, sizeof(outcome->hint),
-                 "Ask the administrator to install it, or choose another --language or --engine.");
+                 "%s, or choose another --language or --engine.",
+                 facts->cloud ? "Name a template that has it with --template"
+                              : "Ask the administrator to install it");
     } else {
         say(outcome, RUN_FAILED, "The interpreter '%.100s' could not be started: %s.",
             facts->interpreter, strerror(error));
@@ -145,7 +161,8 @@ static void exited(const struct facts *facts, struct outcome *outcome, uint64_t 
         mention(outcome,
                 " %llu of its processes %s killed because the run needed more memory than %s.",
                 (unsigned long long)oom_kills, oom_kills == 1 ? "was" : "were",
-                format_bytes(facts->limits->memory_bytes, limit));
+                facts->cloud ? "its cloud sandbox has"
+                             : format_bytes(facts->limits->memory_bytes, limit));
         hint_memory(facts, 0, outcome->hint);
     }
 }
@@ -166,7 +183,7 @@ static void signalled(const struct facts *facts, struct outcome *outcome, uint64
     }
     outcome->signal = signal;
     say(outcome, RUN_KILLED, "The program was killed by signal %d (SIG%s)%s.", signal,
-        signal_text(signal), signal == SIGKILL ? ", not for memory" : "");
+        signal_text(signal), signal == SIGKILL && !facts->cloud ? ", not for memory" : "");
 }
 
 /* The engine's own sentence, for what only a cloud can do to a run. */

@@ -670,8 +670,7 @@ static void other_engines_have_other_ways_to_a_program(void **state)
     assert_string_equal(hint(&facts, said), "There is no program 'ffmpeg' in the sandbox: choose a "
                                             "--template that has it.");
     assert_string_equal(hint(&facts, TRACE "MemoryError\n"),
-                        "Use less memory at a time, for example by working through the data in "
-                        "parts, or choose a larger --template.");
+                        "Use less memory at a time, or a template that has more, with --template.");
 }
 
 static void workers_are_blamed_only_if_some_were_refused(void **state)

@@ -334,6 +334,38 @@ static void refused_connection_is_a_hint_to_who_failed(void **state)
                                             "--network can name more hosts.");
 }
 
+/* Memory and the way out are the cloud's there: the limits of this machine explain nothing. */
+static void in_a_cloud_nothing_is_explained_by_this_machine(void **state)
+{
+    static const char said[] = "socket.gaierror: Temporary failure in name resolution";
+    struct facts facts = ended_well();
+    struct limits online = limits;
+
+    facts.cloud = true;
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_SIGNAL, .value = SIGKILL };
+    assert_string_equal(decide(facts).reason, "The program was killed by signal 9 (SIGKILL).");
+    facts.ended.oom_kills = 1;
+    struct outcome outcome = decide(facts);
+    assert_int_equal(outcome.status, RUN_OUT_OF_MEMORY);
+    assert_string_equal(outcome.reason, "The program was ended because it needed more memory than "
+                                        "its cloud sandbox has.");
+    assert_null(strstr(outcome.hint, "--memory"));
+    assert_non_null(strstr(outcome.hint, "--template"));
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_CODE, .value = 1 };
+    outcome = decide(facts);
+    assert_non_null(strstr(outcome.reason, "more memory than its cloud sandbox has"));
+    assert_null(strstr(outcome.hint, "--memory"));
+    facts.ended.oom_kills = 0;
+    facts.said = said;
+    facts.said_size = strlen(said);
+    online.network = true;
+    facts.limits = &online;
+    assert_null(strstr(decide(facts).hint, "PROXY"));
+    assert_non_null(strstr(decide(facts).hint, "hosts that were granted"));
+    facts.exited = (struct launch_exited){ .kind = LAUNCH_EXIT_EXEC, .value = ENOENT };
+    assert_non_null(strstr(decide(facts).hint, "--template"));
+}
+
 static void lost_network_is_mentioned_however_it_ended(void **state)
 {
     struct facts facts = ended_well();
@@ -370,6 +402,7 @@ int main(void)
         cmocka_unit_test(failure_for_want_of_a_network_names_the_option_that_asks_for_it),
         cmocka_unit_test(run_with_a_network_is_not_told_to_ask_for_one),
         cmocka_unit_test(refused_connection_is_a_hint_to_who_failed),
+        cmocka_unit_test(in_a_cloud_nothing_is_explained_by_this_machine),
         cmocka_unit_test(lost_network_is_mentioned_however_it_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
