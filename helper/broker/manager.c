@@ -4,6 +4,7 @@
 #include "broker/layers.h"
 #include "broker/methods.h"
 #include "broker/pool.h"
+#include "broker/run-cloud.h"
 #include "broker/run.h"
 #include "common/clock.h"
 #include "common/degradation.h"
@@ -108,7 +109,11 @@ static int mark_lost(struct manager *manager, const struct index_entry *entry)
     audit_record_init(&record, AUDIT_END);
     audit_add(&record, "RUN_ID", entry->id);
     audit_add_u64(&record, "UID", entry->uid);
+    audit_add(&record, "ENGINE", json_get_string(entry->result, "engine"));
     audit_add(&record, "RESULT", run_status_name(RUN_LOST));
+    uint64_t cloud_usec = run_cloud_of_lost(manager, entry);
+    if (cloud_usec != UINT64_MAX)
+        audit_add_u64(&record, "CLOUD_USEC", cloud_usec);
     (void)audit_send(manager->audit, &record);
     return index_put(manager->index, entry->id, entry->uid, entry->created_usec, true, result);
 }

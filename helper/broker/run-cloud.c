@@ -2,6 +2,7 @@
  * time limit and a margin, when that is asked for, and gives back what it did not need when it is
  * over: so no number of runs at once can have more than the day has. */
 #include "broker/run-cloud.h"
+#include "broker/config-words.h"
 #include "broker/run-internal.h"
 #include "common/clock.h"
 #include "common/quantity.h"
@@ -63,6 +64,7 @@ bool run_cloud_take(struct run *run)
     if (r >= 0) {
         run->cloud.is_taken = true;
         run->cloud.from_usec = clock_usec(CLOCK_MONOTONIC);
+        (void)run_note(run, RUN_STARTING);
         return true;
     }
     fields = json_object_new_object();
@@ -82,6 +84,23 @@ void run_cloud_over(struct run *run)
 {
     if (run->cloud.is_taken && run->cloud.to_usec == 0)
         run->cloud.to_usec = clock_usec(CLOCK_MONOTONIC);
+}
+
+uint64_t run_cloud_of_lost(const struct manager *manager, const struct index_entry *entry)
+{
+    const char *engine = json_get_string(entry->result, "engine");
+    const char *status = json_get_string(entry->result, "status");
+    uint64_t now = clock_usec(CLOCK_REALTIME), life = RUN_LIFETIME_MARGIN_USEC;
+    uint64_t since = now > entry->created_usec ? now - entry->created_usec : 0;
+    json_object *policy, *timeout;
+
+    if (!engine || !status || strcmp(status, run_status_name(RUN_STARTING)) != 0 ||
+        !words_have(manager->config.cloud_engines, engine, strlen(engine)))
+        return UINT64_MAX;
+    if (json_object_object_get_ex(entry->result, "policy", &policy) &&
+        json_object_object_get_ex(policy, "timeoutUSec", &timeout))
+        life += json_object_get_uint64(timeout);
+    return since < life ? since : life;
 }
 
 uint64_t run_cloud_usec(const struct run *run)

@@ -123,6 +123,9 @@ void run_conclude(struct run *run);
 void run_notify(struct run *run, const char *event, json_object *more, const int *fds,
                 size_t n_fds);
 
+/* In the index: when a run is taken, so that a later broker knows of it, when a sandbox elsewhere
+ * is asked for, and when it is over. Returns 0 or a negative errno. */
+int run_note(struct run *run, enum run_status status);
 void run_enqueue(struct run *run); /* from AUTHORIZING to WAITING */
 
 /* run-approval.c */

@@ -112,9 +112,8 @@ void run_notify(struct run *run, const char *event, json_object *more, const int
     (void)varlink_notify(run->call, json_object_get(reply), fds, n_fds);
 }
 
-/* Twice in a run's life: when it is taken, so that a later broker knows of it, and when it is over.
- * What is too long for the index goes in without its output; the caller's run.json has it. */
-static int note_in_index(struct run *run, enum run_status status)
+/* What is too long for the index goes in without its output; the caller's run.json has it. */
+int run_note(struct run *run, enum run_status status)
 {
     _cleanup_json_ json_object *result =
         run->result ? json_object_get(run->result) : run_result(run, status);
@@ -156,7 +155,7 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
         (void)run_audit_end(run);
     run_remove_staging(run);
     if (indexed)
-        (void)note_in_index(run, status);
+        (void)run_note(run, status);
     result = run_result(run, status);
     attach_over(run, result);
     if (!fields)
@@ -227,7 +226,7 @@ void run_enqueue(struct run *run)
     int r;
 
     run->state = STATE_WAITING;
-    r = note_in_index(run, RUN_QUEUED);
+    r = run_note(run, RUN_QUEUED);
     if (run->request.detach) {
         if (r < 0) {
             run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Failed", NULL,
@@ -457,7 +456,7 @@ void run_conclude(struct run *run)
         run->result = run_result(run, run->outcome.status);
     if (!run->published)
         run_remove_staging(run);
-    (void)note_in_index(run, run->outcome.status);
+    (void)run_note(run, run->outcome.status);
     (void)run_audit_end(run);
     run->state = STATE_REPORTING;
     attach_over(run, run->result);

@@ -60,7 +60,7 @@ def wait_for_the_end(machine):
 def records(machine, run_id):
     """By the last word of their message: a dictionary of the journal's entries about the run."""
     entries = machine.journal(f"SBXCTL_RUN_ID={run_id}", HELPER)
-    return {"end" if "SBXCTL_WALL_USEC" in entry else "cleanup": entry
+    return {"cleanup" if entry["SBXCTL_RESULT"] in ("removed", "not confirmed") else "end": entry
             for entry in entries if "SBXCTL_RESULT" in entry and "SBXCTL_FILES" not in entry}
 
 
@@ -207,7 +207,11 @@ def test_death_of_the_helper_leaves_nothing(machine, cloud):
     machine.run(["kill", "-9", str(machine.main_pid())], check=True)
     cloud.wait_until_empty()
     running.finish()
-    assert wait_for_the_end(machine)["status"] == "lost"
+    result = wait_for_the_end(machine)
+    assert result["status"] == "lost"
+    # Nobody saw its end, but what it cost is in the sum: from its beginning to this record.
+    end = records(machine, result["id"])["end"]
+    assert end["SBXCTL_ENGINE"] == "e2b" and 0 < int(end["SBXCTL_CLOUD_USEC"]) < 60_000_000
 
 
 def test_death_of_the_engine_leaves_nothing(machine, cloud):
