@@ -2,6 +2,7 @@
 #include "broker/attach.h"
 #include "broker/methods-runs.h"
 #include "broker/run-internal.h"
+#include "broker/run-queue.h"
 #include "broker/stream.h"
 
 #include <fcntl.h>
@@ -248,12 +249,22 @@ void attach_over(struct run *run, json_object *result)
 
 static void tell_state(struct attachment *attachment)
 {
+    struct run *run = attachment->run;
+    struct queue_place place;
     json_object *reply;
 
-    if (!varlink_call_wants_more(attachment->call) || attachment->run->go_usec == 0)
+    if (!varlink_call_wants_more(attachment->call))
         return;
-    reply = json_object_new_object();
-    if (!reply || json_add_string(reply, "event", "started") < 0 ||
+    if (run->state == STATE_WAITING) {
+        queue_find_place(&run->manager->queue, &run->item, &place);
+        reply = run_place_object(&place);
+    } else if (run->go_usec != 0) {
+        reply = json_object_new_object();
+    } else {
+        return;
+    }
+    if (!reply ||
+        json_add_string(reply, "event", run->state == STATE_WAITING ? "queued" : "started") < 0 ||
         json_add_string(reply, "id", attachment->id) < 0)
         json_object_put(reply);
     else

@@ -12,11 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 #define CONFIG_DROPINS_MAX 64
+/* Of the machine's memory, what all runs have together if nothing else is said. */
+#define MEMORY_PERCENT 75
 
 enum key_type {
     KEY_BYTES,
+    KEY_MEMORY, /* bytes, or a part of the machine's, as "75%" */
     KEY_USEC,
     KEY_CPUS,
     KEY_NUMBER,
@@ -60,9 +64,16 @@ static const struct key {
     { "Limits", "InputSize", KEY_BYTES, AT(input_bytes), 0, UINT64_C(1) << 42 },
     { "Limits", "Inputs", KEY_NUMBER, AT(inputs), 0, 250 },
     { "Limits", "CloudSeconds", KEY_NUMBER, AT(cloud_seconds), 0, 1000000000 },
-    { "Queue", "Runs", KEY_NUMBER, AT(runs), 1, 1000 },
-    { "Queue", "RunsPerUser", KEY_NUMBER, AT(runs_per_user), 1, 1000 },
-    { "Queue", "QueuedPerUser", KEY_NUMBER, AT(queued_per_user), 0, 10000 },
+    { "Queue", "Runs", KEY_NUMBER, AT(queue.runs), 1, 1000 },
+    { "Queue", "RunsPerUser", KEY_NUMBER, AT(queue.runs_per_user), 1, 1000 },
+    { "Queue", "Queued", KEY_NUMBER, AT(queue.queued), 0, 10000 },
+    { "Queue", "QueuedPerUser", KEY_NUMBER, AT(queue.queued_per_user), 0, 10000 },
+    { "Queue", "Memory", KEY_MEMORY, AT(queue.memory_bytes), 16 << 20, UINT64_C(1) << 50 },
+    { "Queue", "MemoryPerUser", KEY_MEMORY, AT(queue.memory_per_user_bytes), 16 << 20,
+      UINT64_C(1) << 50 },
+    { "Queue", "CPUs", KEY_CPUS, AT(queue.cpu_percent), 1, 10000000 },
+    { "Queue", "InputSizePerUser", KEY_BYTES, AT(queue.held_per_user_bytes), 4096,
+      UINT64_C(1) << 42 },
     { "Pool", "Size", KEY_NUMBER, AT(pool_size), 0, 64 },
     { "Pool", "KeepTime", KEY_USEC, AT(pool_keep_usec), 1000000, 86400000000 },
     { "Helper", "Engine", KEY_WORD, AT(engine), 0, 64 },
@@ -117,9 +128,11 @@ static const struct config built_in = {
     .script_bytes = 1 << 20,
     .input_bytes = 256 << 20,
     .inputs = 100,
-    .runs = 8,
-    .runs_per_user = 2,
-    .queued_per_user = 16,
+    .queue = { .runs = 8,
+               .runs_per_user = 2,
+               .queued = 1000,
+               .queued_per_user = 16,
+               .held_per_user_bytes = 1 << 30 },
     .pool_size = 2,
     .pool_keep_usec = 600000000,
     .connections_per_user = 64,
@@ -239,6 +252,36 @@ static int apply_images(char **list, const char *value)
     return words_for_each(value, add_image, list);
 }
 
+/* Not /proc/meminfo, which the unit hides. */
+static int part_of_memory(uint64_t percent, uint64_t *ret)
+{
+    struct sysinfo info;
+
+    if (sysinfo(&info) < 0)
+        return -errno;
+    *ret = (uint64_t)info.totalram * info.mem_unit / 100 * percent;
+    return 0;
+}
+
+static int parse_memory(const char *value, uint64_t *ret)
+{
+    size_t length = strlen(value);
+    char digits[8];
+    uint64_t percent;
+    int r;
+
+    if (length == 0 || value[length - 1] != '%')
+        return parse_bytes(value, ret);
+    if (length > sizeof(digits))
+        return -EINVAL;
+    memcpy(digits, value, length - 1);
+    digits[length - 1] = '\0';
+    r = parse_number(digits, &percent);
+    if (r < 0)
+        return r;
+    return percent < 1 || percent > 100 ? -ERANGE : part_of_memory(percent, ret);
+}
+
 static int apply_key(struct config *config, const struct key *key, const char *value)
 {
     void *target = (char *)config + key->offset;
@@ -278,6 +321,9 @@ static int apply_key(struct config *config, const struct key *key, const char *v
         return config_packages_add_names(target, value);
     case KEY_BYTES:
         r = parse_bytes(value, &number);
+        break;
+    case KEY_MEMORY:
+        r = parse_memory(value, &number);
         break;
     case KEY_USEC:
         r = parse_usec(value, &number);
@@ -439,6 +485,9 @@ int config_load(const char *directory, const char *vendor_directory, struct conf
     int r;
 
     *ret_error = NULL;
+    r = part_of_memory(MEMORY_PERCENT, &config.queue.memory_bytes);
+    if (r < 0)
+        return r;
     config.engine = strdup("systemd");
     config.cloud_engines[0] = strdup("e2b");
     config.image_engines[0] = strdup("docker");

@@ -9,6 +9,7 @@
 
 #include "broker/config-network.h"
 #include "broker/config-packages.h"
+#include "broker/queue.h"
 
 /* What becomes of a script or an argument that seems to hold a credential. */
 enum secrets {
@@ -47,7 +48,7 @@ struct config {
     uint64_t output_files;
     uint64_t kept_stream_bytes;
     uint64_t script_bytes, input_bytes, inputs;
-    uint64_t runs, runs_per_user, queued_per_user;
+    struct queue_limits queue;
     uint64_t connections_per_user;
     uint64_t cloud_seconds;             /* of a user, in a day */
     uint64_t pool_size, pool_keep_usec; /* of each kind; after the last run of that kind */

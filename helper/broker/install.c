@@ -573,6 +573,16 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     }
 }
 
+uint64_t install_memory(const struct config *config)
+{
+    return config->packages.layer_bytes + MEMORY_BYTES;
+}
+
+uint64_t install_cpus(const struct config *config)
+{
+    return config->ceiling.cpu_percent;
+}
+
 static void fill_start(const struct install *install, const struct install_request *from,
                        struct engine_start *ret)
 {
@@ -582,10 +592,10 @@ static void fill_start(const struct install *install, const struct install_reque
 
     *ret = (struct engine_start){
         .owner_uid = from->uid,
-        .cpu_percent = (uint32_t)config->ceiling.cpu_percent,
+        .cpu_percent = (uint32_t)install_cpus(config),
         .tasks = (uint32_t)config->tasks,
         .workspace_inodes = (uint32_t)(2 * packages->layer_files + 1000),
-        .memory_bytes = packages->layer_bytes + MEMORY_BYTES,
+        .memory_bytes = install_memory(config),
         .workspace_bytes = packages->layer_bytes + WHEELS_BYTES,
         .scratch_bytes = config->scratch_bytes,
         .lifetime_usec = packages->timeout_usec + config->start_timeout_usec + LIFETIME_MARGIN_USEC,

@@ -40,3 +40,7 @@ int install_begin(struct manager *manager, const struct install_request *request
                   const struct install_callbacks *callbacks, struct install **ret);
 /* Ends it, and everything that runs for it. NULL is fine. */
 struct install *install_free(struct install *install);
+
+/* What the sandbox of an installation may have. */
+uint64_t install_memory(const struct config *config);
+uint64_t install_cpus(const struct config *config); /* percent of one */

@@ -227,6 +227,7 @@ int manager_init(struct manager *manager, struct store *store, const char *state
     r = load_config(manager);
     if (r < 0)
         return r;
+    manager->queue.limits = manager->config.queue;
     r = sd_event_new(&manager->event);
     if (r >= 0)
         r = audit_open(AUDIT_SOCKET, &manager->audit);
@@ -262,6 +263,7 @@ void manager_release(struct manager *manager)
     manager->pool = pool_free(manager->pool);
     manager->server = varlink_server_unref(manager->server);
     manager->idle = sd_event_source_disable_unref(manager->idle);
+    manager->places = sd_event_source_disable_unref(manager->places);
     manager->store = store_free(manager->store);
     manager->polkit = polkit_free(manager->polkit);
     manager->quota = audit_quota_free(manager->quota);

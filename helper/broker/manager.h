@@ -30,7 +30,10 @@ struct manager {
     struct store *store;
     struct polkit *polkit;
     struct approving *dialogs; /* those whose dialog is open; one per user at most */
-    struct run *runs;          /* all that have not been reported, in the order of their arrival */
+    struct run *runs;          /* all that have not been reported */
+    struct queue queue;
+    bool dispatching;               /* runs are being started */
+    sd_event_source *places;        /* callers will be told of their places in the queue */
     struct attachment *attachments; /* who follows a run */
     struct layers *layers;
     struct pool *pool;

@@ -13,6 +13,7 @@
 #include "broker/pull.h"
 #include "broker/result.h"
 #include "broker/run-cloud.h"
+#include "broker/run-queue.h"
 #include "broker/run.h"
 
 #include <stdio.h>
@@ -140,6 +141,8 @@ static int method_run(struct varlink_call *call, struct manager *manager)
             r = admit_network(&plan, &refusal);
         if (r >= 0)
             r = admit_packages(&manager->config, &plan, &refusal);
+        if (r >= 0)
+            r = run_queue_admit(&manager->config, &plan, &refusal);
         if (r >= 0)
             r = run_cloud_admit(manager, varlink_call_peer(call)->uid, &plan, &refusal);
         if (r >= 0)

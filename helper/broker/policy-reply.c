@@ -74,19 +74,44 @@ static json_object *packages_object(const struct config_packages *packages)
     return TAKE_PTR(object);
 }
 
-static json_object *policy_object(const struct config *config, json_object *approvals)
+/* Limits that are not set are left out. */
+static json_object *queue_object(const struct queue *queue)
 {
+    const struct queue_limits *limits = &queue->limits;
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object || json_add_uint64(object, "runsMax", limits->runs) < 0 ||
+        json_add_uint64(object, "runsPerUserMax", limits->runs_per_user) < 0 ||
+        json_add_uint64(object, "queuedMax", limits->queued) < 0 ||
+        json_add_uint64(object, "queuedPerUserMax", limits->queued_per_user) < 0 ||
+        json_add_uint64(object, "memoryBytesMax", limits->memory_bytes) < 0 ||
+        (limits->memory_per_user_bytes > 0 &&
+         json_add_uint64(object, "memoryPerUserBytesMax", limits->memory_per_user_bytes) < 0) ||
+        (limits->cpu_percent > 0 &&
+         json_add_uint64(object, "cpuPercentMax", limits->cpu_percent) < 0) ||
+        json_add_uint64(object, "inputPerUserBytesMax", limits->held_per_user_bytes) < 0 ||
+        json_add_uint64(object, "running", queue->n_running) < 0 ||
+        json_add_uint64(object, "queued", queue->n_waiting) < 0 ||
+        json_add_uint64(object, "memoryBytes", queue->memory_bytes) < 0)
+        return NULL;
+    return TAKE_PTR(object);
+}
+
+static json_object *policy_object(const struct manager *manager, json_object *approvals)
+{
+    const struct config *config = &manager->config;
     _cleanup_json_ json_object *reply = json_object_new_object();
 
     if (!reply || json_add(reply, "defaults", result_policy(config, &config->defaults, NULL)) < 0 ||
         json_add(reply, "ceiling", result_policy(config, &config->ceiling, NULL)) < 0 ||
         json_add(reply, "approvals", json_object_get(approvals)) < 0 ||
-        json_add_uint64(reply, "runsMax", config->runs_per_user) < 0 ||
-        json_add_uint64(reply, "queuedMax", config->queued_per_user) < 0 ||
+        json_add_uint64(reply, "runsMax", config->queue.runs_per_user) < 0 ||
+        json_add_uint64(reply, "queuedMax", config->queue.queued_per_user) < 0 ||
         json_add_uint64(reply, "scriptBytesMax", config->script_bytes) < 0 ||
         json_add_uint64(reply, "inputBytesMax", config->input_bytes) < 0 ||
         json_add_uint64(reply, "inputsMax", config->inputs) < 0 ||
         json_add(reply, "languages", languages_object(config)) < 0 ||
+        json_add(reply, "queue", queue_object(&manager->queue)) < 0 ||
         json_add(reply, "network", network_object(&config->network)) < 0 ||
         json_add(reply, "packages", packages_object(&config->packages)) < 0 ||
         json_add_string(reply, "engine", config->engine) < 0)
@@ -97,7 +122,7 @@ static json_object *policy_object(const struct config *config, json_object *appr
 static void on_surveyed(json_object *answers, void *userdata)
 {
     struct policy_question *question = userdata;
-    json_object *reply = policy_object(&question->manager->config, answers);
+    json_object *reply = policy_object(question->manager, answers);
 
     json_object_put(answers);
     if (reply)

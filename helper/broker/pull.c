@@ -225,7 +225,7 @@ static bool has_too_many(const struct manager *manager, uid_t uid)
 
     for (const struct pull *pull = manager->pulls; pull; pull = pull->next)
         n += varlink_call_peer(pull->call)->uid == uid;
-    return n >= manager->config.runs_per_user;
+    return n >= manager->config.queue.runs_per_user;
 }
 
 /* The engine that was asked for, or the first that runs images, the default before others. */

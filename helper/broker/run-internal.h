@@ -33,6 +33,8 @@ struct run {
 
     char id[RUN_ID_TEXT];
     enum run_state state;
+    struct queue_item item;
+    uint64_t told_position; /* in the queue, that callers know of; UINT64_MAX: none */
     uid_t uid;
     gid_t gid;
     pid_t pid;
@@ -127,6 +129,13 @@ void run_notify(struct run *run, const char *event, json_object *more, const int
  * is asked for, and when it is over. Returns 0 or a negative errno. */
 int run_note(struct run *run, enum run_status status);
 void run_enqueue(struct run *run); /* from AUTHORIZING to WAITING */
+
+/* run-queue.c */
+bool run_enter_queue(struct run *run); /* false if the run was refused, and freed */
+void run_line_up(struct run *run);
+void run_needs_less(struct run *run);    /* no packages are to be installed any more */
+void run_holds_nothing(struct run *run); /* its files are where they belong */
+void run_leave_queue(struct run *run);   /* its sandbox and its files in memory are gone */
 
 /* run-approval.c */
 void run_approve(struct run *run);

@@ -64,6 +64,7 @@ static void on_settled(const struct layer_result *result, void *userdata)
     if (run->plan.image)
         snprintf(run->layer_image, sizeof(run->layer_image), "%s", result->image_digest);
     run->resolved = json_object_get(result->resolved);
+    run_needs_less(run);
     run_prepare(run);
 }
 

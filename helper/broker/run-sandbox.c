@@ -251,6 +251,7 @@ static void go(struct run *run)
     run->state = STATE_GOING;
     run->go_usec = event_now(run);
     run->started_realtime = clock_usec(CLOCK_REALTIME);
+    run_holds_nothing(run);
     r = send_go(run);
     if (r < 0) {
         run->go_usec = 0;
@@ -329,6 +330,11 @@ static void put_done(struct run *run, const struct launch_put_done *done)
         .mtime_sec = done->mtime_sec,
         .mtime_nsec = done->mtime_nsec,
     };
+    /* What lies in the sandbox now need not lie here, too. */
+    if (run->n_put == 0)
+        run->request.script = close_fd(run->request.script);
+    else
+        run->request.inputs[run->n_put - 1].fd = close_fd(run->request.inputs[run->n_put - 1].fd);
     run->n_put++;
     put_next(run);
 }

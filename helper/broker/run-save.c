@@ -140,6 +140,7 @@ static void on_collected(int error, json_object *result, int fd, void *userdata)
     /* The sandbox stood until now for its workspace only. */
     run->sandbox = sandbox_free(run->sandbox);
     run->claim = layer_claim_free(run->claim);
+    run_leave_queue(run);
     if (error >= 0) {
         run->collected = json_object_get(result);
         run->result = run_result(run, run->outcome.status);
@@ -200,6 +201,4 @@ void run_save(struct run *run)
     r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
     if (r < 0)
         not_saved(run, r);
-    else
-        run_dispatch(run->manager);
 }

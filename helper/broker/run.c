@@ -29,12 +29,10 @@ void run_arm(struct run *run, uint64_t usec, sd_event_time_handler_t fn)
 
 static void link_run(struct run *run)
 {
-    struct run **end = &run->manager->runs, *last = NULL;
-
-    for (; *end; end = &(*end)->next)
-        last = *end;
-    run->previous = last;
-    *end = run;
+    run->next = run->manager->runs;
+    if (run->next)
+        run->next->previous = run;
+    run->manager->runs = run;
 }
 
 static void unlink_run(struct run *run)
@@ -50,6 +48,7 @@ static void unlink_run(struct run *run)
 static void run_free(struct run *run)
 {
     unlink_run(run);
+    queue_leave(&run->manager->queue, &run->item);
     run_arm(run, 0, NULL);
     run_cloud_settle(run);
     approving_free(run->approving);
@@ -106,7 +105,8 @@ void run_notify(struct run *run, const char *event, json_object *more, const int
     if (!run->call || !varlink_call_wants_more(run->call))
         return;
     /* Who has not read the last one misses this one. */
-    if (strcmp(event, "progress") == 0 && varlink_call_pending_output(run->call) > 0)
+    if ((strcmp(event, "progress") == 0 || strcmp(event, "queued") == 0) &&
+        varlink_call_pending_output(run->call) > 0)
         return;
     /* A caller who cannot be reached is noticed by its hang-up. */
     (void)varlink_notify(run->call, json_object_get(reply), fds, n_fds);
@@ -166,43 +166,6 @@ void run_refuse(struct run *run, enum run_status status, const char *error, json
     leave(run);
 }
 
-/* Saving counts: until then the sandbox's files are still in memory. */
-static bool is_running(const struct run *run)
-{
-    return run->state >= STATE_INSTALLING && run->state <= STATE_SAVING;
-}
-
-static void count(const struct manager *manager, uid_t uid, uint64_t *ret_all, uint64_t *ret_own,
-                  uint64_t *ret_waiting)
-{
-    *ret_all = *ret_own = *ret_waiting = 0;
-    for (const struct run *r = manager->runs; r; r = r->next) {
-        *ret_all += is_running(r);
-        *ret_own += is_running(r) && r->uid == uid;
-        *ret_waiting +=
-            r->uid == uid && (r->state == STATE_WAITING || r->state == STATE_AUTHORIZING);
-    }
-}
-
-void run_dispatch(struct manager *manager)
-{
-    for (struct run *run = manager->runs, *next; run && !manager->stopping; run = next) {
-        uint64_t all, own, waiting;
-
-        next = run->next;
-        if (run->state != STATE_WAITING)
-            continue;
-        count(manager, run->uid, &all, &own, &waiting);
-        if (all >= manager->config.runs)
-            return;
-        if (own >= manager->config.runs_per_user)
-            continue;
-        run_start(run);
-        /* It may have been refused, and others with it: start over. */
-        next = manager->runs;
-    }
-}
-
 /* From here on the run has no caller. */
 static void detach(struct run *run)
 {
@@ -221,8 +184,6 @@ static void detach(struct run *run)
 
 void run_enqueue(struct run *run)
 {
-    uint64_t all, own, waiting;
-    json_object *more;
     int r;
 
     run->state = STATE_WAITING;
@@ -235,30 +196,8 @@ void run_enqueue(struct run *run)
         }
         detach(run);
     }
-    count(run->manager, run->uid, &all, &own, &waiting);
-    if (all >= run->manager->config.runs || own >= run->manager->config.runs_per_user) {
-        more = json_object_new_object();
-        (void)json_add_uint64(more, "position", waiting - 1);
-        run_notify(run, "queued", more, NULL, 0);
-    }
+    run_line_up(run);
     run_dispatch(run->manager);
-}
-
-static bool queue_is_full(struct run *run)
-{
-    uint64_t all, own, waiting, limit = run->manager->config.queued_per_user;
-    json_object *fields;
-
-    count(run->manager, run->uid, &all, &own, &waiting);
-    /* This run is among the waiting; those that may start at once are no queue. */
-    if (waiting <= limit + (own < run->manager->config.runs_per_user ? 1 : 0))
-        return false;
-    fields = json_object_new_object();
-    (void)json_add_uint64(fields, "queued", waiting - 1);
-    (void)json_add_uint64(fields, "limit", limit);
-    run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.QueueFull", fields,
-               "Too many of your runs are waiting already.");
-    return true;
 }
 
 /* Session and unit are text for the audit, read by pid, so thrown away if the process is gone
@@ -370,7 +309,7 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
                    "The journal took no record of the request, so nothing was run.");
         return;
     }
-    if (!queue_is_full(run))
+    if (run_enter_queue(run))
         run_approve(run);
 }
 
@@ -459,6 +398,7 @@ void run_conclude(struct run *run)
     (void)run_note(run, run->outcome.status);
     (void)run_audit_end(run);
     run->state = STATE_REPORTING;
+    run_leave_queue(run);
     attach_over(run, run->result);
     if (run->streams[0] && run->streams[1])
         run_stream_changed(run); /* or when the caller has read what it wants */

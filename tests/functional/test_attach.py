@@ -1,87 +1,8 @@
 """Detached runs and those who follow them, as the helper's socket has it: nothing lost, nothing doubled, whoever comes when."""
 
-import json
+import hashlib
 
-
-# Follows runs over the socket. Prints what came: per stream the bytes' digest and their number, gaps and repetitions, the events
-# other than output, and the final status.
-FOLLOW = """
-import base64, hashlib, json, sys, time
-import varlink_client as client
-
-client.become(int(sys.argv[1]))
-parameters = json.loads(sys.argv[2])
-hold = float(sys.argv[3])
-events, sums, at, gaps, doubled = [], {}, {"stdout": 0, "stderr": 0}, 0, 0
-at["stdout"] = parameters.get("stdoutOffset", 0)
-with client.connect() as link:
-    link.sendall(client.message("Attach", more=True, **parameters))
-    while True:
-        got = client.answer(link)
-        if got is None or "error" in got:
-            print(json.dumps({"error": got}))
-            break
-        told = got["parameters"]
-        if told["event"] != "output":
-            events.append(told["event"])
-        else:
-            if hold:
-                time.sleep(hold)
-                hold = 0
-            data, stream = base64.b64decode(told["data"]), told["stream"]
-            gaps += told["offset"] > at[stream]
-            doubled += told["offset"] < at[stream]
-            at[stream] = told["offset"] + len(data)
-            sums.setdefault(stream, hashlib.sha256()).update(data)
-        if told["event"] == "finished":
-            print(json.dumps({"events": events, "status": told["result"]["status"], "at": at, "gaps": gaps, "doubled": doubled,
-                              "sums": {name: one.hexdigest() for name, one in sums.items()}}))
-            break
-"""
-
-CALL = """
-import json, sys
-import varlink_client as client
-
-client.become(int(sys.argv[1]))
-print(json.dumps(client.call(sys.argv[2], **json.loads(sys.argv[3]))))
-"""
-
-
-def call(machine, method, uid=1000, **parameters):
-    return json.loads(machine.run(machine.python(CALL, uid, method, json.dumps(parameters)), check=True).stdout)
-
-
-def good(machine, method, **parameters):
-    answer = call(machine, method, **parameters)
-    assert "error" not in answer, answer
-    return answer.get("parameters", {})
-
-
-def detach(machine, script, **parameters):
-    """A detached Python run's id."""
-    answer = good(machine, "Run", script=script, language="python", detach=True, **parameters)
-    assert answer["event"] == "detached" and answer["result"]["status"] in ("queued", "starting"), answer
-    return answer["id"]
-
-
-def follow(machine, run_id, uid=1000, hold=0, **parameters):
-    return machine.popen(machine.python(FOLLOW, uid, json.dumps({"id": run_id, **parameters}), hold))
-
-
-def followed(following):
-    ended = following.finish()
-    assert ended.stdout, ended
-    return json.loads(ended.stdout)
-
-
-def status_of(machine, run_id):
-    return good(machine, "Describe", id=run_id)["result"]["status"]
-
-
-def wait_for(machine, run_id, *statuses):
-    return machine.wait_for(lambda: (now := status_of(machine, run_id)) in statuses and now, 20, f"the run to be {statuses}")
-
+from detached import call, detach, follow, followed, good, status_of, wait_for
 
 # Says so many lines on both streams, waits for a file that nobody makes for so long, and says as many again.
 LINES = """
@@ -97,8 +18,6 @@ for part in range(2):
 
 
 def expected(lines):
-    import hashlib
-
     return {
         name: hashlib.sha256("".join(f"{word} {part} {i}\n" for part in range(2) for i in range(lines)).encode()).hexdigest()
         for name, word in (("stdout", "out"), ("stderr", "err"))
@@ -219,6 +138,7 @@ while True:
 
 
 def test_a_list_comes_in_pages(machine):
+    good(machine, "RemoveAll")
     for _ in range(5):
         detach(machine, "print(4)")
     everything = [run["id"] for run in good(machine, "List", limit=1000)["runs"]]
