@@ -1,13 +1,12 @@
-/* What the helper believes about runs, see index.h.
+/* What the helper believes about runs, see index.h. The form of the files is in index-file.c.
  *
- * On disk: <directory>/<id>.json, an object with version, id, uid, createdUSec, final and result. A
- * new version is written beside the old one and renamed over it, so that at any time a whole one
- * stands there. Both records, of the start and of the end, are on the disk before the call returns,
- * the file and then the directory: without that a power cut leaves an empty file on ext4 (the
- * rename is committed, the data is not), and the run would be neither there nor lost. What is
- * loaded is treated as foreign all the same: another version of us may have written it. */
+ * A new version of a file is written beside the old one and renamed over it, so that at any time a
+ * whole one stands there. Both records, of the start and of the end, are on the disk before the
+ * call returns, the file and then the directory: without that a power cut leaves an empty file on
+ * ext4 (the rename is committed, the data is not), and the run would be neither there nor lost.
+ * What is loaded is treated as foreign all the same: another version of us may have written it. */
 #include "broker/index.h"
-#include "broker/result.h"
+#include "broker/index-file.h"
 #include "broker/run-id.h"
 #include "common/directory.h"
 #include "common/escape.h"
@@ -20,82 +19,55 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
-#define INDEX_VERSION 1
-#define INDEX_FILE_MAX (1024 * 1024)
 #define SUFFIX ".json"
 #define NAME_SIZE (RUN_ID_LENGTH_MAX + sizeof(SUFFIX) + 8)
 
+/* An entry with room for its id, in the list and in a bucket of the table. */
+struct node {
+    struct index_entry entry;
+    struct node *next;
+    char id[RUN_ID_LENGTH_MAX + 1];
+};
+
 struct run_index {
     int dirfd;
-    struct index_entry **entries; /* newest first */
+    struct node **nodes; /* oldest first */
     size_t n, allocated;
-};
-
-/* A file's members before they are believed. */
-struct record {
-    uint32_t version, uid;
-    const char *id;
-    uint64_t created_usec;
-    bool final;
-    json_object *result;
-};
-
-#define RECORD_FIELD(n, t, member, low, high)                                               \
-    {                                                                                       \
-        .name = n, .type = t, .offset = offsetof(struct record, member), .mandatory = true, \
-        .min = low, .max = high                                                             \
-    }
-static const struct json_field record_fields[] = {
-    RECORD_FIELD("version", JSON_FIELD_UINT32, version, INDEX_VERSION, INDEX_VERSION),
-    RECORD_FIELD("id", JSON_FIELD_STRING, id, 0, RUN_ID_LENGTH_MAX),
-    RECORD_FIELD("uid", JSON_FIELD_UINT32, uid, 0, UINT32_MAX - 1),
-    RECORD_FIELD("createdUSec", JSON_FIELD_UINT64, created_usec, 0, INT64_MAX),
-    RECORD_FIELD("final", JSON_FIELD_BOOL, final, 0, 0),
-    RECORD_FIELD("result", JSON_FIELD_OBJECT, result, 0, 0),
+    struct node **buckets; /* by id; as many as there is room for nodes, a power of two */
 };
 
 /* ---- In memory ---- */
 
-static struct index_entry *entry_free(struct index_entry *entry)
+/* FNV-1a; ids are random. */
+static size_t hash(const char *id)
 {
-    if (!entry)
-        return NULL;
-    free((char *)entry->id);
-    json_object_put(entry->result);
-    free(entry);
-    return NULL;
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (; *id; id++)
+        h = (h ^ (unsigned char)*id) * UINT64_C(0x100000001b3);
+    return (size_t)(h ^ (h >> 32));
 }
 
-static struct index_entry *entry_new(const char *id, uid_t uid, uint64_t created_usec, bool final,
-                                     json_object *result)
+static struct node **bucket(const struct run_index *index, const char *id)
 {
-    struct index_entry *entry = calloc(1, sizeof(*entry));
-
-    if (!entry)
-        return NULL;
-    *entry = (struct index_entry){ .id = strdup(id),
-                                   .uid = uid,
-                                   .created_usec = created_usec,
-                                   .final = final,
-                                   .result = result_without_output(result) };
-    return entry->id && entry->result ? entry : entry_free(entry);
+    return &index->buckets[hash(id) & (index->allocated - 1)];
 }
 
-static size_t find(const struct run_index *index, const char *id)
+static struct node *find(const struct run_index *index, const char *id)
 {
-    size_t i = 0;
+    struct node *node = index->allocated ? *bucket(index, id) : NULL;
 
-    while (i < index->n && strcmp(index->entries[i]->id, id) != 0)
-        i++;
-    return i;
+    while (node && strcmp(node->id, id) != 0)
+        node = node->next;
+    return node;
 }
 
-static void drop(struct run_index *index, size_t at)
+static void link_node(struct run_index *index, struct node *node)
 {
-    entry_free(index->entries[at]);
-    index->n--;
-    memmove(&index->entries[at], &index->entries[at + 1],
-            (index->n - at) * sizeof(index->entries[0]));
+    struct node **at = bucket(index, node->id);
+
+    node->next = *at;
+    *at = node;
 }
 
 /* Room for one more. */
@@ -104,87 +76,78 @@ static int reserve(struct run_index *index)
     if (index->n < index->allocated)
         return 0;
     size_t allocated = index->allocated ? index->allocated * 2 : 64;
-    void *entries = realloc(index->entries, allocated * sizeof(index->entries[0]));
-    if (!entries)
+    struct node **nodes = realloc(index->nodes, allocated * sizeof(struct node *));
+    if (!nodes)
         return -ENOMEM;
-    index->entries = entries;
+    index->nodes = nodes;
+    struct node **buckets = calloc(allocated, sizeof(struct node *));
+    if (!buckets)
+        return -ENOMEM;
+    free(index->buckets);
+    index->buckets = buckets;
     index->allocated = allocated;
+    for (size_t i = 0; i < index->n; i++)
+        link_node(index, index->nodes[i]);
     return 0;
 }
 
-/* Takes over @entry, in place of an older one of that id. There must be room. */
-static void insert(struct run_index *index, struct index_entry *entry)
+/* Before it are those that are older, and as old. */
+static size_t find_place(const struct run_index *index, uint64_t created_usec)
 {
-    size_t at = find(index, entry->id);
+    size_t low = 0, high = index->n;
 
-    if (at < index->n)
-        drop(index, at);
-    for (at = 0; at < index->n && index->entries[at]->created_usec > entry->created_usec;)
-        at++;
-    memmove(&index->entries[at + 1], &index->entries[at],
-            (index->n - at) * sizeof(index->entries[0]));
-    index->entries[at] = entry;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (index->nodes[middle]->entry.created_usec <= created_usec)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void drop(struct run_index *index, struct node *node)
+{
+    size_t at = find_place(index, node->entry.created_usec);
+    struct node **link = bucket(index, node->id);
+
+    while (index->nodes[--at] != node)
+        ;
+    memmove(&index->nodes[at], &index->nodes[at + 1], (--index->n - at) * sizeof(index->nodes[0]));
+    while (*link != node)
+        link = &(*link)->next;
+    *link = node->next;
+    free(node);
+}
+
+static struct node *node_new(const struct index_entry *entry)
+{
+    struct node *node = calloc(1, sizeof(*node));
+
+    if (!node)
+        return NULL;
+    node->entry = *entry;
+    snprintf(node->id, sizeof(node->id), "%s", entry->id);
+    node->entry.id = node->id;
+    return node;
+}
+
+/* Takes over @node, in place of an older one of that id. There must be room. */
+static void insert(struct run_index *index, struct node *node)
+{
+    struct node *older = find(index, node->id);
+    size_t at;
+
+    if (older)
+        drop(index, older);
+    at = find_place(index, node->entry.created_usec);
+    memmove(&index->nodes[at + 1], &index->nodes[at], (index->n - at) * sizeof(index->nodes[0]));
+    index->nodes[at] = node;
     index->n++;
+    link_node(index, node);
 }
 
-/* ---- On disk ---- */
-
-/* Parses a file that must be ours alone. Returns 0 or a negative errno. */
-static int parse_file(int dirfd, const char *name, json_object **ret)
-{
-    struct stat st;
-
-    _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1 || (st.st_mode & 022))
-        return -EPERM;
-    if (st.st_size > INDEX_FILE_MAX)
-        return -E2BIG;
-    return json_parse_file(fd, INDEX_FILE_MAX, ret);
-}
-
-/* Reads and checks a file. Returns 0 with what @ret_record borrows in @ret_object; -ENOMEM, or
- * another negative errno for a file that is no entry. */
-static int read_record(const struct run_index *index, const char *name, json_object **ret_object,
-                       struct record *ret_record)
-{
-    _cleanup_json_ json_object *object = NULL;
-    struct record record = { 0 };
-    const char *offending;
-
-    int r = parse_file(index->dirfd, name, &object);
-    if (r == 0)
-        r = json_dispatch(object, record_fields, ELEMENTS(record_fields), false, &record,
-                          &offending);
-    if (r < 0)
-        return r;
-    size_t n = strlen(record.id);
-    if (!run_id_valid(record.id) || strncmp(name, record.id, n) != 0 ||
-        strcmp(name + n, SUFFIX) != 0)
-        return -EBADMSG;
-    *ret_object = TAKE_PTR(object);
-    *ret_record = record;
-    return 0;
-}
-
-static int load_entry(struct run_index *index, const char *name)
-{
-    _cleanup_json_ json_object *object = NULL;
-    struct record record;
-
-    int r = read_record(index, name, &object, &record);
-    if (r < 0)
-        return r;
-    if (reserve(index) < 0)
-        return -ENOMEM;
-    struct index_entry *entry =
-        entry_new(record.id, record.uid, record.created_usec, record.final, record.result);
-    if (!entry)
-        return -ENOMEM;
-    insert(index, entry);
-    return 0;
-}
+/* ---- Loading ---- */
 
 static bool has_suffix(const char *name, const char *suffix)
 {
@@ -205,6 +168,41 @@ static void set_aside(const struct run_index *index, const char *name, int error
     fprintf(stderr, SD_WARNING "index of runs: %s is not used and %s: %s\n",
             shown ? shown : "a file", moved ? "was renamed to *.bad" : "stays where it is",
             strerror(-error));
+}
+
+static bool is_named_after(const char *name, const char *id)
+{
+    size_t n = strlen(id);
+
+    return run_id_valid(id) && strncmp(name, id, n) == 0 && strcmp(name + n, SUFFIX) == 0;
+}
+
+/* Appends it: the order is made when all are there. */
+static int load_entry(struct run_index *index, const char *name)
+{
+    struct index_entry entry;
+    struct node *node;
+    char id[RUN_ID_LENGTH_MAX + 1];
+
+    int r = index_file_read_entry(index->dirfd, name, id, &entry);
+    if (r < 0)
+        return r;
+    if (!is_named_after(name, id))
+        return -EBADMSG;
+    if (reserve(index) < 0 || !(node = node_new(&entry)))
+        return -ENOMEM;
+    index->nodes[index->n++] = node;
+    link_node(index, node);
+    return 0;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+
+    return x->entry.created_usec != y->entry.created_usec
+               ? (x->entry.created_usec < y->entry.created_usec ? -1 : 1)
+               : strcmp(x->id, y->id);
 }
 
 static int load(struct run_index *index)
@@ -230,22 +228,12 @@ static int load(struct run_index *index)
         if (r < 0)
             set_aside(index, entry->d_name, r);
     }
+    if (index->n > 0)
+        qsort(index->nodes, index->n, sizeof(index->nodes[0]), compare_nodes);
     return 0;
 }
 
-static json_object *record_object(const char *id, uid_t uid, uint64_t created_usec, bool final,
-                                  json_object *result)
-{
-    _cleanup_json_ json_object *object = json_object_new_object();
-
-    if (!object || json_add_uint64(object, "version", INDEX_VERSION) < 0 ||
-        json_add_string(object, "id", id) < 0 || json_add_uint64(object, "uid", uid) < 0 ||
-        json_add_uint64(object, "createdUSec", created_usec) < 0 ||
-        json_add_bool(object, "final", final) < 0 ||
-        json_add(object, "result", json_object_get(result)) < 0)
-        return NULL;
-    return TAKE_PTR(object);
-}
+/* ---- Writing ---- */
 
 static int write_file(int dirfd, const char *name, const char *text, size_t size)
 {
@@ -308,8 +296,9 @@ struct run_index *index_close(struct run_index *index)
     if (!index)
         return NULL;
     for (size_t i = 0; i < index->n; i++)
-        entry_free(index->entries[i]);
-    free(index->entries);
+        free(index->nodes[i]);
+    free(index->nodes);
+    free(index->buckets);
     close_fd(index->dirfd);
     free(index);
     return NULL;
@@ -318,36 +307,57 @@ struct run_index *index_close(struct run_index *index)
 int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
               json_object *result)
 {
+    struct index_entry entry = {
+        .id = id, .uid = uid, .created_usec = created_usec, .final = final
+    };
+    const struct node *older = find(index, id);
+    _cleanup_free_ char *text = NULL;
+    struct node *node;
     size_t size;
 
     if (!run_id_valid(id))
         return -EINVAL;
     if (reserve(index) < 0)
         return -ENOMEM;
-    _cleanup_json_ json_object *object = record_object(id, uid, created_usec, final, result);
-    const char *text = object ? json_text(object, &size) : NULL;
-    if (!text)
+    index_file_size_up(result, &entry);
+    /* A result that is noted anew may be one without output. */
+    if (older && older->entry.final) {
+        entry.kept = older->entry.kept;
+        entry.bytes = older->entry.bytes;
+        entry.files = older->entry.files;
+    }
+    int r = index_file_make(&entry, result, &text, &size);
+    if (r < 0)
+        return r;
+    node = node_new(&entry);
+    if (!node)
         return -ENOMEM;
-    /* What could not be loaded again is not written. */
-    if (size > INDEX_FILE_MAX)
-        return -E2BIG;
-    struct index_entry *entry = entry_new(id, uid, created_usec, final, result);
-    if (!entry)
-        return -ENOMEM;
-    int r = replace_file(index->dirfd, id, text, size);
+    r = replace_file(index->dirfd, id, text, size);
     if (r < 0) {
-        entry_free(entry);
+        free(node);
         return r;
     }
-    insert(index, entry);
+    insert(index, node);
     return 0;
+}
+
+void index_lower_size(struct run_index *index, const char *id, uint64_t bytes, uint64_t files)
+{
+    struct node *node = find(index, id);
+
+    if (!node)
+        return;
+    if (bytes < node->entry.bytes)
+        node->entry.bytes = bytes;
+    if (files < node->entry.files)
+        node->entry.files = files;
 }
 
 const struct index_entry *index_get(struct run_index *index, const char *id)
 {
-    size_t at = find(index, id);
+    const struct node *node = find(index, id);
 
-    return at < index->n ? index->entries[at] : NULL;
+    return node ? &node->entry : NULL;
 }
 
 const struct index_entry *index_get_owned(struct run_index *index, const char *id, uid_t uid)
@@ -357,36 +367,51 @@ const struct index_entry *index_get_owned(struct run_index *index, const char *i
     return entry && entry->uid == uid ? entry : NULL;
 }
 
-json_object *index_read_result(struct run_index *index, const char *id)
+static json_object *read_result(struct run_index *index, const char *id, bool whole)
 {
-    _cleanup_json_ json_object *object = NULL;
-    struct record record;
+    struct node *node = find(index, id);
+    json_object *result = NULL;
     char name[NAME_SIZE];
 
-    if (!run_id_valid(id))
+    if (!node)
         return NULL;
-    snprintf(name, sizeof(name), "%s" SUFFIX, id);
-    return read_record(index, name, &object, &record) < 0 ? NULL : json_object_get(record.result);
+    snprintf(name, sizeof(name), "%s" SUFFIX, node->id);
+    int r = index_file_read_result(index->dirfd, name, whole, &result);
+    if (r == -EBADMSG || r == -EPERM || r == -ENOENT) {
+        set_aside(index, name, r);
+        drop(index, node);
+    }
+    return r < 0 ? NULL : result;
+}
+
+json_object *index_read_result(struct run_index *index, const char *id)
+{
+    return read_result(index, id, true);
+}
+
+json_object *index_read_short_result(struct run_index *index, const char *id)
+{
+    return read_result(index, id, false);
 }
 
 int index_remove(struct run_index *index, const char *id)
 {
+    struct node *node = find(index, id);
     char name[NAME_SIZE];
-    size_t at = find(index, id);
 
-    if (at == index->n)
+    if (!node)
         return -ENOENT;
-    snprintf(name, sizeof(name), "%s" SUFFIX, index->entries[at]->id);
+    snprintf(name, sizeof(name), "%s" SUFFIX, node->id);
     if (unlinkat(index->dirfd, name, 0) < 0 && errno != ENOENT)
         return -errno;
-    drop(index, at);
+    drop(index, node);
     return 0;
 }
 
 void index_foreach(struct run_index *index, bool (*fn)(const struct index_entry *, void *),
                    void *userdata)
 {
-    for (size_t i = 0; i < index->n; i++)
-        if (!fn(index->entries[i], userdata))
+    for (size_t i = index->n; i > 0; i--)
+        if (!fn(&index->nodes[i - 1]->entry, userdata))
             return;
 }

@@ -1,6 +1,6 @@
 /* What the helper believes about runs: one file per run in <state>/index, written by the broker
- * alone, replaced atomically, held in memory while the broker runs. Never read from what a caller
- * can change. */
+ * alone, replaced atomically. In memory are only the few facts by which runs are found, counted and
+ * removed. Never read from what a caller can change. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,13 +10,14 @@
 
 struct run_index;
 
-/* One run. @result is the run's result object (interface type Result). */
+/* One run. */
 struct index_entry {
     const char *id;
     uid_t uid;
-    uint64_t created_usec; /* since the epoch */
-    bool final;            /* the run ended, its result does not change any more */
-    json_object *result;   /* without output, which is in the file only */
+    uint64_t created_usec, ended_usec; /* since the epoch; not ended: 0 */
+    bool final;                        /* the run ended, its result does not change any more */
+    bool kept;                         /* it has a directory of its user's */
+    uint64_t bytes, files;             /* that lie there, as far as is known */
 };
 
 /* Opens @directory (made if missing, 0700) and loads it. A file that cannot be read as an entry is
@@ -24,17 +25,23 @@ struct index_entry {
 int index_open(const char *directory, struct run_index **ret);
 struct run_index *index_close(struct run_index *index);
 
-/* Writes the entry with the whole result (borrowed), replacing an older one of that
- * id. Returns 0 or a negative errno; then the older one stands. */
+/* Writes the entry with the whole result (interface type Result; borrowed), replacing an older one
+ * of that id. What is too long goes in without its output. Returns 0 or a negative errno; then the
+ * older one stands. */
 int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
               json_object *result);
+/* What lies in the run's directory is no more than that, as was found out: until the next start. */
+void index_lower_size(struct run_index *index, const char *id, uint64_t bytes, uint64_t files);
+
 /* Borrowed until the entry changes; NULL if there is none. The second finds it only for its owner,
  * so that a foreign and an unknown id look the same. */
 const struct index_entry *index_get(struct run_index *index, const char *id);
 const struct index_entry *index_get_owned(struct run_index *index, const char *id, uid_t uid);
-/* Returns 0, -ENOENT if there is none, or another negative errno; then it stays. */
-/* The whole result, from the file. A new reference, or NULL if it cannot be read. */
+/* The whole result, or the one without output, from the file. A new reference, or NULL if it cannot
+ * be read: a file that is no entry any more is put aside, and its entry is gone. */
 json_object *index_read_result(struct run_index *index, const char *id);
+json_object *index_read_short_result(struct run_index *index, const char *id);
+/* Returns 0, -ENOENT if there is none, or another negative errno; then it stays. */
 int index_remove(struct run_index *index, const char *id);
 /* Walks all entries, newest first; false from @fn stops. @fn must not change the index. */
 void index_foreach(struct run_index *index, bool (*fn)(const struct index_entry *, void *),

@@ -5,6 +5,7 @@
 #include "broker/methods.h"
 #include "broker/pool.h"
 #include "broker/run-cloud.h"
+#include "broker/run-id.h"
 #include "broker/run.h"
 #include "common/clock.h"
 #include "common/degradation.h"
@@ -91,12 +92,16 @@ static bool find_unended(const struct index_entry *entry, void *userdata)
 
 static int mark_lost(struct manager *manager, const struct index_entry *entry)
 {
-    _cleanup_json_ json_object *result = NULL;
-    struct audit_record record;
-    int r = 0;
+    char id[RUN_ID_LENGTH_MAX + 1];
 
-    if (json_object_deep_copy(entry->result, &result, NULL) < 0)
-        return -ENOMEM;
+    snprintf(id, sizeof(id), "%s", entry->id);
+    _cleanup_json_ json_object *result = index_read_short_result(manager->index, entry->id);
+    struct audit_record record;
+    int r;
+
+    if (!result)
+        return index_get(manager->index, id) ? -EIO : 0;
+    uint64_t cloud_usec = run_cloud_of_lost(manager, result, entry->created_usec);
     r = json_add_string(result, "status", run_status_name(RUN_LOST));
     if (r >= 0)
         r = json_add_string(result, "reason",
@@ -109,9 +114,8 @@ static int mark_lost(struct manager *manager, const struct index_entry *entry)
     audit_record_init(&record, AUDIT_END);
     audit_add(&record, "RUN_ID", entry->id);
     audit_add_u64(&record, "UID", entry->uid);
-    audit_add(&record, "ENGINE", json_get_string(entry->result, "engine"));
+    audit_add(&record, "ENGINE", json_get_string(result, "engine"));
     audit_add(&record, "RESULT", run_status_name(RUN_LOST));
-    uint64_t cloud_usec = run_cloud_of_lost(manager, entry);
     if (cloud_usec != UINT64_MAX)
         audit_add_u64(&record, "CLOUD_USEC", cloud_usec);
     (void)audit_send(manager->audit, &record);

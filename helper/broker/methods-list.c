@@ -95,10 +95,10 @@ static json_object *listed_result(const struct listing *listing, const char *id)
 {
     const struct index_entry *entry = index_get_owned(listing->manager->index, id, listing->uid);
     struct run *run = run_find(listing->manager, id, listing->uid);
-    _cleanup_json_ json_object *result = run     ? run_live_result(run)
-                                         : entry ? json_object_get(entry->result)
-                                                 : NULL;
 
+    if (!run)
+        return entry ? index_read_short_result(listing->manager->index, id) : NULL;
+    _cleanup_json_ json_object *result = run_live_result(run);
     return result ? result_without_output(result) : NULL;
 }
 

@@ -86,18 +86,19 @@ void run_cloud_over(struct run *run)
         run->cloud.to_usec = clock_usec(CLOCK_MONOTONIC);
 }
 
-uint64_t run_cloud_of_lost(const struct manager *manager, const struct index_entry *entry)
+uint64_t run_cloud_of_lost(const struct manager *manager, json_object *result,
+                           uint64_t created_usec)
 {
-    const char *engine = json_get_string(entry->result, "engine");
-    const char *status = json_get_string(entry->result, "status");
+    const char *engine = json_get_string(result, "engine");
+    const char *status = json_get_string(result, "status");
     uint64_t now = clock_usec(CLOCK_REALTIME), life = RUN_LIFETIME_MARGIN_USEC;
-    uint64_t since = now > entry->created_usec ? now - entry->created_usec : 0;
+    uint64_t since = now > created_usec ? now - created_usec : 0;
     json_object *policy, *timeout;
 
     if (!engine || !status || strcmp(status, run_status_name(RUN_STARTING)) != 0 ||
         !words_have(manager->config.cloud_engines, engine, strlen(engine)))
         return UINT64_MAX;
-    if (json_object_object_get_ex(entry->result, "policy", &policy) &&
+    if (json_object_object_get_ex(result, "policy", &policy) &&
         json_object_object_get_ex(policy, "timeoutUSec", &timeout))
         life += json_object_get_uint64(timeout);
     return since < life ? since : life;

@@ -2,12 +2,13 @@
  * methods.c, by manager.c for the runs of a helper that was killed, and by run*.c. */
 #pragma once
 
-#include "broker/index.h"
 #include "broker/manager.h"
 #include "broker/policy.h"
 
 /* Whether enough is left; nothing is taken. 0 or -EPERM, as policy_apply(). */
 int run_cloud_admit(const struct manager *manager, uid_t uid, const struct plan *plan,
                     struct refusal *refusal);
-/* What a run at most took in a cloud that nobody knows the end of: UINT64_MAX if it was in none. */
-uint64_t run_cloud_of_lost(const struct manager *manager, const struct index_entry *entry);
+/* What a run at most took in a cloud that nobody knows the end of, by its last @result: UINT64_MAX
+ * if it was in none. */
+uint64_t run_cloud_of_lost(const struct manager *manager, json_object *result,
+                           uint64_t created_usec);

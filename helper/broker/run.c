@@ -112,22 +112,14 @@ void run_notify(struct run *run, const char *event, json_object *more, const int
     (void)varlink_notify(run->call, json_object_get(reply), fds, n_fds);
 }
 
-/* What is too long for the index goes in without its output; the caller's run.json has it. */
 int run_note(struct run *run, enum run_status status)
 {
     _cleanup_json_ json_object *result =
         run->result ? json_object_get(run->result) : run_result(run, status);
-    bool final = status > RUN_RUNNING;
-    int r = -ENOMEM;
+    int r = result ? index_put(run->manager->index, run->id, run->uid, run->created_realtime,
+                               status > RUN_RUNNING, result)
+                   : -ENOMEM;
 
-    if (result)
-        r = index_put(run->manager->index, run->id, run->uid, run->created_realtime, final, result);
-    if (r == -E2BIG) {
-        _cleanup_json_ json_object *shorter = result_without_output(result);
-        r = shorter ? index_put(run->manager->index, run->id, run->uid, run->created_realtime,
-                                final, shorter)
-                    : -ENOMEM;
-    }
     if (r < 0)
         fprintf(stderr, SD_ERR "run %s: index entry not written: %s\n", run->id, strerror(-r));
     return r;

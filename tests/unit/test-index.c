@@ -58,8 +58,9 @@ static void entry_outlives_the_process(void **state)
         assert_int_equal(entry->uid, 4242);
         assert_int_equal(entry->created_usec, 17);
         assert_false(entry->final);
-        assert_string_equal(json_object_get_string(json_object_object_get(entry->result, "status")),
-                            "succeeded");
+        json_object *result = index_read_short_result(f->index, RUN_ID);
+        assert_string_equal(json_get_string(result, "status"), "succeeded");
+        json_object_put(result);
         reopen(f);
     }
 }
@@ -150,7 +151,7 @@ static void result_that_could_not_be_loaded_again_is_refused_and_the_older_stand
     text[1024 * 1024] = '\0';
     assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
     json_object *large = json_object_new_object();
-    json_add_string(large, "stdout", text);
+    json_add_string(large, "reason", text);
     assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, large), -E2BIG);
     json_object_put(large);
     free(text);
@@ -287,13 +288,130 @@ static void output_stays_on_disk_and_is_read_when_asked_for(void **state)
     json_add_string(result, "stdout", "a lot of text");
     assert_int_equal(index_put(index, "00000000000000aa", 1000, 1, true, result), 0);
     json_object_put(result);
-    assert_null(json_object_object_get(index_get(index, "00000000000000aa")->result, "stdout"));
+    result = index_read_short_result(index, "00000000000000aa");
+    assert_string_equal(json_get_string(result, "status"), "succeeded");
+    assert_null(json_object_object_get(result, "stdout"));
+    json_object_put(result);
     result = index_read_result(index, "00000000000000aa");
     assert_string_equal(json_object_get_string(json_object_object_get(result, "stdout")),
                         "a lot of text");
     json_object_put(result);
     assert_null(index_read_result(index, "00000000000000ab"));
     assert_null(index_read_result(index, "../etc/passwd"));
+}
+
+static json_object *result_with_files(void)
+{
+    static const char text[] =
+        "{\"endedUSec\":99,\"outputDirectory\":\"/x\",\"stdout\":{\"keptBytes\":100},\"stderr\":{"
+        "\"keptBytes\":20},\"files\":[{\"name\":\"a\",\"bytes\":3},{\"name\":\"b\",\"bytes\":4}]}";
+    json_object *result;
+
+    assert_int_equal(json_parse_guarded(text, strlen(text), &result), 0);
+    return result;
+}
+
+static void size_and_end_are_known_without_reading_the_result(void **state)
+{
+    struct fixture *f = *state;
+    json_object *result = result_with_files();
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, result), 0);
+    json_object_put(result);
+    for (int i = 0; i < 2; i++) {
+        const struct index_entry *entry = index_get(f->index, RUN_ID);
+        assert_int_equal(entry->ended_usec, 99);
+        assert_int_equal(entry->bytes, 127);
+        assert_int_equal(entry->files, 6);
+        assert_true(entry->kept);
+        reopen(f);
+    }
+    index_lower_size(f->index, RUN_ID, 50, 100);
+    assert_int_equal(index_get(f->index, RUN_ID)->bytes, 50);
+    assert_int_equal(index_get(f->index, RUN_ID)->files, 6);
+}
+
+static void result_that_is_too_long_goes_in_without_its_output(void **state)
+{
+    struct fixture *f = *state;
+    json_object *result = result_with_files(), *stdout_ = json_object_new_object();
+    char *text = calloc(1, 1024 * 1024 + 1);
+
+    memset(text, 'x', 1024 * 1024);
+    json_add_string(stdout_, "text", text);
+    json_add_uint64(stdout_, "keptBytes", 1024 * 1024);
+    json_add(result, "stdout", stdout_);
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, result), 0);
+    json_object_put(result);
+    free(text);
+    reopen(f);
+    assert_int_equal(index_get(f->index, RUN_ID)->bytes, 1024 * 1024 + 27);
+    result = index_read_result(f->index, RUN_ID);
+    assert_null(json_object_object_get(result, "stdout"));
+    /* What is noted later has no output either, and the size stays. */
+    json_add_string(result, "verdict", "accepted");
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, result), 0);
+    json_object_put(result);
+    assert_int_equal(index_get(f->index, RUN_ID)->bytes, 1024 * 1024 + 27);
+}
+
+static void write_torn(struct fixture *f, size_t cut, bool blank)
+{
+    int dir = open_index_directory(f);
+    int fd = openat(dir, RUN_ID ".json", O_RDWR | O_CLOEXEC);
+    struct stat st;
+    char zeros[64] = { 0 };
+
+    assert_int_equal(fstat(fd, &st), 0);
+    if (blank)
+        assert_true(pwrite(fd, zeros, cut, st.st_size - (off_t)cut) == (ssize_t)cut);
+    else
+        assert_int_equal(ftruncate(fd, st.st_size - (off_t)cut), 0);
+    close(fd);
+    close(dir);
+}
+
+static void torn_file_is_put_aside(void **state)
+{
+    struct fixture *f = *state;
+    int dir = open_index_directory(f);
+
+    for (int blank = 0; blank < 2; blank++) {
+        json_object *result = result_with_files();
+        assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, result), 0);
+        json_object_put(result);
+        write_torn(f, 8, blank);
+        reopen(f);
+        /* Nothing but its content tells of one that has the right size. */
+        assert_int_equal(index_get(f->index, RUN_ID) != NULL, blank);
+        assert_null(index_read_result(f->index, RUN_ID));
+        assert_null(index_get(f->index, RUN_ID));
+        assert_true(exists_at(dir, RUN_ID ".json.bad"));
+        assert_false(exists_at(dir, RUN_ID ".json"));
+    }
+    close(dir);
+}
+
+static void file_of_the_first_version_is_read(void **state)
+{
+    struct fixture *f = *state;
+    int dir = open_index_directory(f);
+
+    write_file_at(dir, RUN_ID ".json",
+                  HEAD RUN_ID
+                  "\",\"uid\":1,\"createdUSec\":7,\"final\":true,\"result\":{\"endedUSec\":9,"
+                  "\"outputDirectory\":\"/x\",\"stdout\":{\"keptBytes\":5}}}");
+    assert_int_equal(fchmodat(dir, RUN_ID ".json", 0600, 0), 0);
+    close(dir);
+    reopen(f);
+    assert_int_equal(index_get(f->index, RUN_ID)->ended_usec, 9);
+    assert_int_equal(index_get(f->index, RUN_ID)->bytes, 5);
+    json_object *whole = index_read_result(f->index, RUN_ID);
+    json_object *shorter = index_read_short_result(f->index, RUN_ID);
+    assert_non_null(json_object_object_get(whole, "stdout"));
+    assert_null(json_object_object_get(shorter, "stdout"));
+    json_object_put(whole);
+    json_object_put(shorter);
 }
 
 int main(void)
@@ -311,6 +429,10 @@ int main(void)
         T(fault_65_files_that_others_could_write_are_put_aside),
         T(file_of_another_name_than_its_id_is_put_aside),
         T(fault_65_directory_that_others_could_write_is_refused),
+        T(size_and_end_are_known_without_reading_the_result),
+        T(result_that_is_too_long_goes_in_without_its_output),
+        T(torn_file_is_put_aside),
+        T(file_of_the_first_version_is_read),
         T(output_stays_on_disk_and_is_read_when_asked_for),
     };
 
