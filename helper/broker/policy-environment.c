@@ -1,6 +1,7 @@
 /* What scripts expect to be set, see policy-environment.h. */
 #include "broker/policy-environment.h"
 #include "common/cleanup.h"
+#include "config-paths.h"
 #include "launch/protocol.h"
 
 #include <inttypes.h>
@@ -35,6 +36,10 @@ static const char *const without_network[] = {
     /* Do not wait for one. */
     "PIP_RETRIES=0",
 };
+
+/* Where show() of matplotlib and others is taught to save files; the engines of this machine have
+ * it in their sandboxes, at the same place as here. Last, so that it hides nothing. */
+#define INSIDE SBXCTL_LIBEXECDIR "/inside"
 
 /* The one way out, for everything that makes connections. Not by SOCKS: some libraries need further
  * packages for that. */
@@ -158,7 +163,7 @@ int policy_environment(const struct request *request, struct plan *plan)
 
     plan->environment =
         calloc(ELEMENTS(always) + ELEMENTS(without_network) + ELEMENTS(with_egress) +
-                   ELEMENTS(threads) + 1 + request->n_environment + 1 + 1,
+                   ELEMENTS(threads) + 1 + request->n_environment + 2 + 1,
                sizeof(char *));
     if (!plan->environment)
         return -ENOMEM;
@@ -171,6 +176,8 @@ int policy_environment(const struct request *request, struct plan *plan)
         r = add_sizes(plan);
     for (size_t i = 0; r >= 0 && i < request->n_environment; i++)
         r = add_own(plan, request->environment[i]);
+    if (r >= 0 && !plan->cloud)
+        r = surround(plan, "PYTHONPATH", "", INSIDE);
     if (r >= 0 && plan->n_packages > 0)
         r = add_packages(plan);
     return r;

@@ -159,7 +159,7 @@ def test_layers_are_each_users_own(machine):
 def test_the_callers_own_paths_come_after_and_the_systems_programs_first(machine):
     code = "import os, shutil, sys; print(os.environ['PYTHONPATH'], os.environ['PATH'], shutil.which('steep'))"
     result = run(machine, "shadow", code=code, args=["-e", "PYTHONPATH=/workspace/mine", "-e", "PATH=/usr/bin"])
-    assert result["stdout"]["text"] == "/packages:/workspace/mine /usr/bin:/packages/bin /packages/bin/steep\n"
+    assert result["stdout"]["text"] == "/packages:/workspace/mine:/usr/lib/sbxctl/inside /usr/bin:/packages/bin /packages/bin/steep\n"
     code = "import shutil; print(shutil.which('python3'), shutil.which('sh'))"
     assert "/packages" not in run(machine, "shadow", code=code)["stdout"]["text"]
 

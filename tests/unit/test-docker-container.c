@@ -124,6 +124,7 @@ static struct container_spec spec_of(const char *runtime)
         .uid = 990,
         .gid = 991,
         .launcher = "/usr/lib/sbxctl/sbxctl-launch",
+        .inside = "/usr/lib/sbxctl/inside",
         .control = "/run/sbxctl-engine-docker/run-7/control",
         .account = &account,
         .runtime = runtime,
@@ -185,28 +186,6 @@ static void fault_37_the_request_has_these_keys_and_no_other(void **state)
     assert_keys(request, golden, ELEMENTS(golden));
 }
 
-static void
-fault_37_mounts_are_two_binds_of_ours_and_names_of_users_and_hosts_read_only(void **state)
-{
-    static const char *const targets[] = { "/.sbxctl-launch", "/.sbxctl-control", "/etc/passwd",
-                                           "/etc/group", "/etc/hosts" };
-    _cleanup_json_ json_object *request = make(NULL);
-    json_object *host = json_object_object_get(request, "HostConfig");
-    json_object *mounts = json_object_object_get(host, "Mounts");
-
-    assert_int_equal(json_object_array_length(mounts), ELEMENTS(targets));
-    for (size_t i = 0; i < ELEMENTS(targets); i++) {
-        json_object *mount = json_object_array_get_idx(mounts, i);
-        assert_keys(mount, mount_keys, ELEMENTS(mount_keys));
-        assert_string_equal(json_get_string(mount, "Type"), "bind");
-        assert_string_equal(json_get_string(mount, "Target"), targets[i]);
-        assert_true(json_object_get_boolean(json_object_object_get(mount, "ReadOnly")));
-        assert_true(strncmp(json_get_string(mount, "Source"), "/run/sbxctl-engine-docker/", 26) ==
-                        0 ||
-                    strcmp(json_get_string(mount, "Source"), "/usr/lib/sbxctl/sbxctl-launch") == 0);
-    }
-}
-
 static void assert_directory(json_object *mount, const char *source, const char *target)
 {
     static const char *const keys[] = { "BindOptions",
@@ -226,6 +205,29 @@ static void assert_directory(json_object *mount, const char *source, const char 
     assert_string_equal(json_get_string(options, "Propagation"), "rprivate");
 }
 
+static void fault_37_mounts_are_ours_and_names_of_users_and_hosts_read_only(void **state)
+{
+    static const char *const targets[] = { "/.sbxctl-launch", "/.sbxctl-control", "/etc/passwd",
+                                           "/etc/group", "/etc/hosts" };
+    _cleanup_json_ json_object *request = make(NULL);
+    json_object *host = json_object_object_get(request, "HostConfig");
+    json_object *mounts = json_object_object_get(host, "Mounts");
+
+    assert_int_equal(json_object_array_length(mounts), ELEMENTS(targets) + 1);
+    assert_directory(json_object_array_get_idx(mounts, ELEMENTS(targets)), "/usr/lib/sbxctl/inside",
+                     "/usr/lib/sbxctl/inside");
+    for (size_t i = 0; i < ELEMENTS(targets); i++) {
+        json_object *mount = json_object_array_get_idx(mounts, i);
+        assert_keys(mount, mount_keys, ELEMENTS(mount_keys));
+        assert_string_equal(json_get_string(mount, "Type"), "bind");
+        assert_string_equal(json_get_string(mount, "Target"), targets[i]);
+        assert_true(json_object_get_boolean(json_object_object_get(mount, "ReadOnly")));
+        assert_true(strncmp(json_get_string(mount, "Source"), "/run/sbxctl-engine-docker/", 26) ==
+                        0 ||
+                    strcmp(json_get_string(mount, "Source"), "/usr/lib/sbxctl/sbxctl-launch") == 0);
+    }
+}
+
 static void fault_37_packages_are_two_mounts_more_read_only(void **state)
 {
     struct container_spec spec = spec_of(NULL);
@@ -235,10 +237,10 @@ static void fault_37_packages_are_two_mounts_more_read_only(void **state)
     json_object *host = json_object_object_get(request, "HostConfig");
     json_object *mounts = json_object_object_get(host, "Mounts");
 
-    assert_int_equal(json_object_array_length(mounts), 7);
-    assert_directory(json_object_array_get_idx(mounts, 5),
+    assert_int_equal(json_object_array_length(mounts), 8);
+    assert_directory(json_object_array_get_idx(mounts, 6),
                      "/var/lib/sbxctl/layers/1000/" LAYER "/tree", "/packages");
-    assert_directory(json_object_array_get_idx(mounts, 6), "/srv/wheels", "/wheels");
+    assert_directory(json_object_array_get_idx(mounts, 7), "/srv/wheels", "/wheels");
 }
 
 static void fault_37_nothing_in_it_opens_the_sandbox(void **state)
@@ -332,8 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_37_the_request_has_these_keys_and_no_other),
-        cmocka_unit_test(
-            fault_37_mounts_are_two_binds_of_ours_and_names_of_users_and_hosts_read_only),
+        cmocka_unit_test(fault_37_mounts_are_ours_and_names_of_users_and_hosts_read_only),
         cmocka_unit_test(fault_37_packages_are_two_mounts_more_read_only),
         cmocka_unit_test(fault_37_nothing_in_it_opens_the_sandbox),
         cmocka_unit_test(limits_are_those_of_the_start),

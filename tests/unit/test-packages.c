@@ -263,7 +263,7 @@ static void packages_come_before_the_callers_modules_and_after_all_programs(void
     assert_int_equal(config_packages_complete(packages), 0);
     assert_int_equal(policy_packages(&config, &request, &plan, &refusal), 0);
     assert_int_equal(policy_environment(&request, &plan), 0);
-    assert_string_equal(variable("PYTHONPATH="), "/packages:/mine");
+    assert_string_equal(variable("PYTHONPATH="), "/packages:/mine:/usr/lib/sbxctl/inside");
     assert_string_equal(variable("PATH="), "/usr/local/bin:/usr/bin:/bin:/packages/bin");
 }
 

@@ -106,6 +106,7 @@ static json_object *mounts(struct builder *b, const struct container_spec *spec)
     /* There is none if all CPUs may be used. */
     if (access(spec->account->cpu_list, F_OK) == 0)
         append(b, array, mount(b, spec->account->cpu_list, "/sys/devices/system/cpu/online"));
+    append(b, array, directory_mount(b, spec->inside, spec->inside));
     append_borrowed(b, array, spec->start);
     return array;
 }

@@ -23,6 +23,7 @@ struct container_spec {
     uid_t uid;
     gid_t gid;
     const char *launcher; /* host files */
+    const char *inside;   /* a host directory for all, which has the same path inside */
     const char *control;
     const struct account *account;
     const char *runtime; /* NULL: the daemon's default */

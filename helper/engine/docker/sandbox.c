@@ -134,6 +134,7 @@ static int launch(struct sandbox *s)
         .uid = s->service->uid,
         .gid = s->service->gid,
         .launcher = SBXCTL_LIBEXECDIR "/sbxctl-launch",
+        .inside = SBXCTL_LIBEXECDIR "/inside",
         .control = s->control.path,
         .account = &s->account,
         .runtime = s->service->config->runtime,
