@@ -14,14 +14,15 @@
 #define INPUTS_SHOWN 20
 #define CLOUD_ACTION "io.sbxctl.run-cloud"
 
-static void print_arguments(json_object *arguments)
+/* One a line, the first one behind what they are. */
+static void print_words(const char *what, json_object *words)
 {
-    size_t n = arguments ? json_object_array_length(arguments) : 0;
+    size_t n = words ? json_object_array_length(words) : 0;
 
     for (size_t i = 0; i < n; i++) {
-        const char *argument = json_object_get_string(json_object_array_get_idx(arguments, i));
-        _cleanup_free_ char *shown = displayed(argument ? argument : "?");
-        printf("%-13s %s\n", i == 0 ? "arguments" : "", shown);
+        const char *word = json_object_get_string(json_object_array_get_idx(words, i));
+        _cleanup_free_ char *shown = displayed(word ? word : "?");
+        printf("%-13s %s\n", i == 0 ? what : "", shown);
     }
 }
 
@@ -32,25 +33,20 @@ static void print_leaving(const struct plan *plan)
     char size[QUANTITY_TEXT];
 
     printf("%-13s %s, %s\n", "leave here", script, format_bytes(plan->script_bytes, size));
-    if (!plan->inputs)
-        return;
-    json_object_object_foreach(plan->inputs, name, bytes)
-    {
-        _cleanup_free_ char *shown = displayed(name);
-        printf("%-13s %s, %s\n", "", shown,
-               format_bytes((uint64_t)json_object_get_int64(bytes), size));
+    if (plan->inputs) {
+        json_object_object_foreach(plan->inputs, name, bytes)
+        {
+            _cleanup_free_ char *shown = displayed(name);
+            printf("%-13s %s, %s\n", "", shown,
+                   format_bytes((uint64_t)json_object_get_int64(bytes), size));
+        }
     }
-}
-
-static void print_packages(json_object *packages)
-{
-    size_t n = packages ? json_object_array_length(packages) : 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const char *package = json_object_get_string(json_object_array_get_idx(packages, i));
-        _cleanup_free_ char *shown = displayed(package ? package : "?");
-        printf("%-13s %s\n", i == 0 ? "packages" : "", shown);
-    }
+    if (plan->standard_input)
+        printf("%-13s %s\n", "", "standard input");
+    if (plan->arguments && json_object_array_length(plan->arguments) > 0)
+        printf("%-13s %s\n", "", "the arguments");
+    if (plan->environment && json_object_array_length(plan->environment) > 0)
+        printf("%-13s %s\n", "", "the variables, with their values");
 }
 
 static void print_inputs(json_object *inputs)
@@ -112,13 +108,14 @@ int plan_print(json_object *object)
         printf("%-13s %s\n", "request", request);
     }
     printf("%-13s %s (%s)\n", "language", language, interpreter);
-    print_arguments(plan.arguments);
+    print_words("arguments", plan.arguments);
+    print_words("variables", plan.environment);
     printf("%-13s %s\n", "engine", engine);
     if (plan.image) {
         _cleanup_free_ char *image = displayed(plan.image);
         printf("%-13s %s\n", "image", image);
     }
-    print_packages(plan.packages);
+    print_words("packages", plan.packages);
     if (plan.policy)
         policy_print_lines(&policy);
     if (plan.approvals && json_object_object_get(plan.approvals, CLOUD_ACTION))

@@ -249,6 +249,8 @@ int plan_parse(json_object *object, struct plan *ret)
         STRING("requestSha256", struct plan, request_sha256),
         NUMBER("scriptBytes", struct plan, script_bytes),
         ARRAY("arguments", struct plan, arguments),
+        ARRAY("environment", struct plan, environment),
+        BOOL("standardInput", struct plan, standard_input),
         ARRAY("packages", struct plan, packages),
         OBJECT("policy", struct plan, policy),
         OBJECT("approvals", struct plan, approvals),

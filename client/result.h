@@ -101,6 +101,7 @@ struct plan {
     const char *engine, *image, *language, *interpreter, *script_name, *script_sha256,
         *request_sha256;
     uint64_t script_bytes;
-    json_object *arguments, *policy, *approvals, *inputs, *packages;
+    json_object *arguments, *policy, *approvals, *inputs, *packages, *environment;
+    bool standard_input;
 };
 int plan_parse(json_object *object, struct plan *ret);

@@ -36,9 +36,9 @@ static bool passes_input(const struct run_options *options, const struct request
 }
 
 /* With --json the text of the output comes in the result, so pipes are needed for input only. */
-static int add_streams(struct request *request, const struct session_options *session)
+static int add_streams(struct request *request, bool are_passed)
 {
-    const char *streams = session->pass_input || session->pass_output ? "descriptors" : "none";
+    const char *streams = are_passed ? "descriptors" : "none";
     int r = json_add_string(request->parameters, "streams", streams);
     return r < 0 ? say_failure_errno(r, "cannot start the run") : 0;
 }
@@ -72,13 +72,15 @@ static int show_plan(const struct run_options *options, json_object *plan)
 static int run_request(const struct run_options *options, struct varlink_client *client,
                        struct request *request, bool shows_dialogs, struct varlink_answer *ret)
 {
+    bool input = passes_input(options, request), output = !options->json && !options->detach;
     const struct session_options session = {
-        .pass_input = !options->dry_run && passes_input(options, request),
-        .pass_output = !options->json && !options->dry_run && !options->detach,
+        .pass_input = input && !options->dry_run,
+        .pass_output = output && !options->dry_run,
         .shows_dialogs = shows_dialogs,
     };
 
-    int r = add_streams(request, &session);
+    /* What a dry run tells is to be what the run would ask for. */
+    int r = add_streams(request, input || output);
     return r == 0 ? session_run(client, request, &session, ret) : r;
 }
 

@@ -1,5 +1,6 @@
 /* The answer to a dry run, see plan-reply.h. */
 #include "broker/plan-reply.h"
+#include "broker/leaving.h"
 #include "broker/policy-packages.h"
 #include "broker/result.h"
 #include "broker/survey.h"
@@ -38,6 +39,21 @@ static json_object *inputs_object(const struct request *request)
     return object;
 }
 
+/* Their values are nobody's to show. */
+static json_object *variables_array(const struct request *request)
+{
+    json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array && i < request->n_environment; i++) {
+        int length = (int)strcspn(request->environment[i], "=");
+        if (json_append(array, json_object_new_string_len(request->environment[i], length)) < 0) {
+            json_object_put(array);
+            return NULL;
+        }
+    }
+    return array;
+}
+
 static json_object *plan_object(struct dry_run *dry)
 {
     const struct request *request = &dry->request;
@@ -54,6 +70,8 @@ static json_object *plan_object(struct dry_run *dry)
          json_add(plan, "packages", policy_packages_array(&dry->plan)) < 0) ||
         json_add(plan, "approvals", json_object_get(dry->approvals)) < 0 ||
         json_add(plan, "inputs", inputs_object(request)) < 0 ||
+        json_add(plan, "environment", variables_array(request)) < 0 ||
+        json_add_bool(plan, "standardInput", leaving_has_input(request)) < 0 ||
         json_add_string(plan, "scriptName", request->script_name) < 0 ||
         json_add_uint64(plan, "scriptBytes", request->script_bytes) < 0 ||
         json_add_string(plan, "scriptSha256", request->script_sha256) < 0 ||

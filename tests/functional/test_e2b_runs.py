@@ -320,9 +320,22 @@ def test_rule_and_dialog_see_each_file_that_leaves(machine, cloud):
     directory = machine.directory()
     machine.write(f"{directory}/in.csv", b"x" * 2048, "alice")
     machine.write(f"{directory}/job.py", b"1", "alice")
-    wanted = "job.py (1 B), in.csv (2 KiB), standard input"
+    machine.write(f"{directory}/in, b (9 B).csv", b"x" * 1024, "alice")
+    wanted = "in.csv (2 KiB), in_ b _9 B_.csv (1 KiB), job.py (1 B), standard input, 2 arguments, variables MODE, A"
+    more = ["--env", "MODE=fast", "--env", "A=1", "--file", f"{directory}/in, b (9 B).csv"]
     with rules(machine, run_cloud=f'action.lookup("leaving") == "{wanted}" ? {YES} : {NO}'):
-        assert run(machine, "--file", f"{directory}/in.csv", f"{directory}/job.py")["status"] == "succeeded"
+        options = [*more, "--file", f"{directory}/in.csv"]
+        assert run(machine, *options, f"{directory}/job.py", "one", "two")["status"] == "succeeded"
+    shown = machine.sbxctl(["run", "--engine", "e2b", "--dry-run", *options, f"{directory}/job.py", "one"], input=b"").text
+    assert "\nvariables     MODE\n              A\n" in shown and "fast" not in shown
+    assert shown[shown.index("leave here"):].startswith("""\
+leave here    job.py, 1 B
+              in, b (9 B).csv, 1 KiB
+              in.csv, 2 KiB
+              standard input
+              the arguments
+              the variables, with their values
+""")
     with rules(machine, run=f'action.lookup("leaving") == "nothing" ? {YES} : {NO}'):
         assert machine.run_json(["--engine", "systemd", "-c", "1"])["status"] == "succeeded"
 
@@ -330,7 +343,7 @@ def test_rule_and_dialog_see_each_file_that_leaves(machine, cloud):
 def test_many_files_are_a_number_a_sum_and_the_first(machine, cloud):
     directory = machine.directory()
     machine.run(["sh", "-c", 'cd "$0" && for i in $(seq 100 160); do echo "$i" >input-$i.csv; done', directory], "alice", check=True)
-    begin = 'String(action.lookup("leaving")).indexOf("62 files, 245 B: script (1 B), ") == 0'
+    begin = 'String(action.lookup("leaving")).indexOf("62 files, 245 B: %s/input-100.csv (4 B), ") == 0' % directory.rpartition("/")[2]
     with rules(machine, run_cloud=f'{begin} ? {YES} : {NO}'):
         assert run(machine, "--file", directory, code="1")["status"] == "succeeded"
     shown = machine.sbxctl(["run", "--engine", "e2b", "--dry-run", "--file", directory, "-c", "1"]).text
