@@ -50,6 +50,28 @@ def sbxctl_docker():
     return timed(["sbxctl", "run", "--quiet", "--engine", "docker", "-c", PROGRAM], user="1000")
 
 
+class Assistant:
+    """One server for all its calls, as an assistant has it; its first call starts it."""
+
+    server = None
+
+    def __call__(self):
+        if not self.server:
+            self.server = subprocess.Popen(["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "--", "sbxctl", "mcp"],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "run_code", "arguments": {"code": PROGRAM},
+            "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                      "io.modelcontextprotocol/clientCapabilities": {}}}}
+        start = time.perf_counter()
+        self.server.stdin.write(json.dumps(call).encode() + b"\n")
+        self.server.stdin.flush()
+        answer = json.loads(self.server.stdout.readline())
+        elapsed = time.perf_counter() - start
+        assert answer["result"]["structuredContent"]["stdout"]["text"] == "4\n", answer
+        return elapsed
+
+
 def systemd_run():
     options = [word for value in HARDENING for word in ("-p", value)]
     return timed(["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *options,
@@ -86,6 +108,7 @@ def first_output():
 WAYS = {
     "bare python3": bare,
     "sbxctl run, cold": sbxctl,
+    "run_code of sbxctl mcp, cold": Assistant(),
     "sbxctl, go to first output": first_output,
     "systemd-run --pipe --wait, same hardening": systemd_run,
     "sbxctl run --engine docker, cold": sbxctl_docker,
@@ -119,6 +142,8 @@ def main():
         # Of medians; the same image and the same command.
         "docker_engine_to_docker_run": round(
             median["sbxctl run --engine docker, cold"] / median["docker run --rm --network=none"], 2),
+        "run_code_more_than_run_ms": round(
+            1000 * (median["run_code of sbxctl mcp, cold"] - median["sbxctl run, cold"]), 1),
         "ways": {
             name: {
                 "median_ms": round(median[name] * 1000, 1),

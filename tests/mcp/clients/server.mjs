@@ -14,12 +14,13 @@ const EXEC = fileURLToPath(new URL('../../machine/exec', import.meta.url))
 
 export const SERVER = { command: EXEC, args: ['--user', 'alice', '--', 'sbxctl', 'mcp'] }
 
-export async function inMachine(...command) {
-  const { stdout } = await promisify(execFile)(EXEC, ['--user', 'alice', '--', ...command], {
-    maxBuffer: 64 * 1024 * 1024,
-  })
+async function as(user, command) {
+  const { stdout } = await promisify(execFile)(EXEC, ['--user', user, '--', ...command], { maxBuffer: 64 << 20 })
   return stdout
 }
+
+export const inMachine = (...command) => as('alice', command)
+export const asRoot = (...command) => as('root', command)
 
 // The same calls over each SDK. `revision` is what client and server are to agree on.
 export const ERAS = {
