@@ -1,5 +1,6 @@
 /* Followers of runs, see attach.h. */
 #include "broker/attach.h"
+#include "broker/keeper.h"
 #include "broker/methods-runs.h"
 #include "broker/run-internal.h"
 #include "broker/run-queue.h"
@@ -376,6 +377,8 @@ int method_attach(struct varlink_call *call, struct manager *manager)
         take_over(attachment, run->result);
     } else {
         attachment->result = index_read_result(manager->index, entry->id);
+        if (attachment->result)
+            (void)keeper_add_expiry(manager, attachment->result);
         r = !attachment->result ? -EIO : attachment->output ? open_next(attachment) : 0;
     }
     if (r < 0) {

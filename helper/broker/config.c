@@ -26,6 +26,7 @@ enum key_type {
     KEY_NUMBER,
     KEY_BOOL,
     KEY_NETWORK,
+    KEY_WHEN_FULL,
     KEY_SECRETS,
     KEY_WORD,
     KEY_WORDS,
@@ -76,6 +77,11 @@ static const struct key {
       UINT64_C(1) << 42 },
     { "Pool", "Size", KEY_NUMBER, AT(pool_size), 0, 64 },
     { "Pool", "KeepTime", KEY_USEC, AT(pool_keep_usec), 1000000, 86400000000 },
+    { "Results", "MaxAge", KEY_USEC, AT(results.max_age_usec), 0, INT64_MAX },
+    { "Results", "MaxRuns", KEY_NUMBER, AT(results.max_runs), 1, 1000000 },
+    { "Results", "MaxBytes", KEY_BYTES, AT(results.max_bytes), 1 << 20, UINT64_C(1) << 50 },
+    { "Results", "MaxFiles", KEY_NUMBER, AT(results.max_files), 10, 100000000 },
+    { "Results", "WhenFull", KEY_WHEN_FULL, AT(results.remove_oldest), 0, 0 },
     { "Helper", "Engine", KEY_WORD, AT(engine), 0, 64 },
     { "Helper", "CloudEngines", KEY_WORDS, AT(cloud_engines), 0, 0 },
     { "Helper", "ImageEngines", KEY_WORDS, AT(image_engines), 0, 0 },
@@ -135,6 +141,10 @@ static const struct config built_in = {
                .held_per_user_bytes = 1 << 30 },
     .pool_size = 2,
     .pool_keep_usec = 600000000,
+    .results = { .max_age_usec = UINT64_C(30) * 86400000000,
+                 .max_runs = 1000,
+                 .max_bytes = UINT64_C(10) << 30,
+                 .max_files = 100000 },
     .connections_per_user = 64,
     .cloud_seconds = 3600,
     .approval_timeout_usec = 300000000,
@@ -223,6 +233,14 @@ static int parse_secrets(const char *value, enum secrets *ret)
     return -EINVAL;
 }
 
+static int parse_when_full(const char *value, bool *ret)
+{
+    if (strcmp(value, "refuse") != 0 && strcmp(value, "remove-oldest") != 0)
+        return -EINVAL;
+    *ret = strcmp(value, "remove-oldest") == 0;
+    return 0;
+}
+
 static int add_word(void *list, const char *word)
 {
     return words_add(list, CONFIG_WORDS_MAX, word);
@@ -295,6 +313,8 @@ static int apply_key(struct config *config, const struct key *key, const char *v
         return parse_network(value, target);
     case KEY_SECRETS:
         return parse_secrets(value, target);
+    case KEY_WHEN_FULL:
+        return parse_when_full(value, target);
     case KEY_WORD:
         return config_file_replace(target, value,
                                    word_is_plain(value) && strlen(value) <= key->max);

@@ -10,6 +10,7 @@
 #include "broker/config-network.h"
 #include "broker/config-packages.h"
 #include "broker/queue.h"
+#include "broker/retention.h"
 
 /* What becomes of a script or an argument that seems to hold a credential. */
 enum secrets {
@@ -49,6 +50,7 @@ struct config {
     uint64_t kept_stream_bytes;
     uint64_t script_bytes, input_bytes, inputs;
     struct queue_limits queue;
+    struct retention_rules results;
     uint64_t connections_per_user;
     uint64_t cloud_seconds;             /* of a user, in a day */
     uint64_t pool_size, pool_keep_usec; /* of each kind; after the last run of that kind */

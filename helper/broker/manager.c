@@ -1,6 +1,7 @@
 /* Start, recovery, serving and end of the broker, see manager.h. */
 #include "broker/manager.h"
 #include "broker/attach.h"
+#include "broker/keeper.h"
 #include "broker/layers.h"
 #include "broker/methods.h"
 #include "broker/pool.h"
@@ -46,7 +47,8 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void update_idle(struct manager *manager)
 {
-    bool idle = !manager->connected && !manager->runs && !pool_is_held(manager->pool);
+    bool idle = !manager->connected && !manager->runs && !pool_is_held(manager->pool) &&
+                !keeper_is_busy(manager->keeper);
 
     manager->idle = sd_event_source_disable_unref(manager->idle);
     if (manager->stopping && !manager->runs)
@@ -250,6 +252,8 @@ int manager_init(struct manager *manager, struct store *store, const char *state
         r = layers_new(manager, &manager->layers);
     }
     if (r >= 0)
+        r = keeper_new(manager, &manager->keeper);
+    if (r >= 0)
         r = pool_new(manager, &manager->pool);
     if (r >= 0) {
         r = make_server(manager);
@@ -263,6 +267,7 @@ void manager_release(struct manager *manager)
 {
     attach_free_all(manager);
     run_free_all(manager);
+    manager->keeper = keeper_free(manager->keeper);
     manager->layers = layers_free(manager->layers);
     manager->pool = pool_free(manager->pool);
     manager->server = varlink_server_unref(manager->server);

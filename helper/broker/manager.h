@@ -14,6 +14,7 @@
 
 struct approving;
 struct attachment;
+struct keeper;
 struct layers;
 struct pool;
 struct pull;
@@ -35,6 +36,7 @@ struct manager {
     bool dispatching;               /* runs are being started */
     sd_event_source *places;        /* callers will be told of their places in the queue */
     struct attachment *attachments; /* who follows a run */
+    struct keeper *keeper;
     struct layers *layers;
     struct pool *pool;
     struct pull *pulls; /* images that are being got */

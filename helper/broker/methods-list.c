@@ -1,6 +1,7 @@
 /* The list of a caller's runs, see methods-runs.h. A list that is long goes out run by run, as fast
  * as its caller reads: until then it is names only. */
 #include "broker/methods-runs.h"
+#include "broker/keeper.h"
 #include "broker/result.h"
 #include "broker/run-id.h"
 #include "broker/run.h"
@@ -96,8 +97,14 @@ static json_object *listed_result(const struct listing *listing, const char *id)
     const struct index_entry *entry = index_get_owned(listing->manager->index, id, listing->uid);
     struct run *run = run_find(listing->manager, id, listing->uid);
 
-    if (!run)
-        return entry ? index_read_short_result(listing->manager->index, id) : NULL;
+    if (!run && !entry)
+        return NULL;
+    if (!run) {
+        json_object *kept = index_read_short_result(listing->manager->index, id);
+        if (kept)
+            (void)keeper_add_expiry(listing->manager, kept);
+        return kept;
+    }
     _cleanup_json_ json_object *result = run_live_result(run);
     return result ? result_without_output(result) : NULL;
 }

@@ -1,6 +1,7 @@
 /* What a caller does with its runs, see methods-runs.h: the methods that wait for nobody. */
 #include "broker/methods-runs.h"
 #include "broker/audit.h"
+#include "broker/keeper.h"
 #include "broker/result.h"
 #include "broker/run.h"
 
@@ -62,6 +63,7 @@ static int find_run(struct varlink_call *call, struct manager *manager,
 int method_describe(struct varlink_call *call, struct manager *manager)
 {
     struct parameters parameters = { 0 };
+    _cleanup_json_ json_object *result = NULL;
     const struct index_entry *entry;
     json_object *reply;
     struct run *run;
@@ -70,9 +72,13 @@ int method_describe(struct varlink_call *call, struct manager *manager)
 
     if (r <= 0)
         return r;
+    result = run ? run_live_result(run) : index_read_result(manager->index, entry->id);
+    if (!result)
+        return -EIO;
     reply = json_object_new_object();
-    r = json_add(reply, "result",
-                 run ? run_live_result(run) : index_read_result(manager->index, entry->id));
+    r = keeper_add_expiry(manager, result);
+    if (r >= 0)
+        r = json_add(reply, "result", json_object_get(result));
     if (r < 0) {
         json_object_put(reply);
         return r;

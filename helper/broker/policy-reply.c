@@ -1,5 +1,6 @@
 /* What the caller may have, see policy-reply.h. */
 #include "broker/policy-reply.h"
+#include "broker/keeper.h"
 #include "broker/result.h"
 #include "broker/survey.h"
 #include "egress/protocol-lists.h"
@@ -97,7 +98,28 @@ static json_object *queue_object(const struct queue *queue)
     return TAKE_PTR(object);
 }
 
-static json_object *policy_object(const struct manager *manager, json_object *approvals)
+/* Of the caller, with what it has. Limits that are not set are left out. */
+static json_object *results_object(const struct manager *manager, uid_t uid)
+{
+    const struct retention_rules *rules = &manager->config.results;
+    const struct retention_use use = keeper_use(manager, uid);
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object ||
+        (rules->max_age_usec > 0 &&
+         json_add_uint64(object, "maxAgeUSec", rules->max_age_usec) < 0) ||
+        json_add_uint64(object, "runsMax", rules->max_runs) < 0 ||
+        json_add_uint64(object, "bytesMax", rules->max_bytes) < 0 ||
+        json_add_uint64(object, "filesMax", rules->max_files) < 0 ||
+        json_add_bool(object, "removesOldest", rules->remove_oldest) < 0 ||
+        json_add_uint64(object, "runs", use.runs) < 0 ||
+        json_add_uint64(object, "bytes", use.bytes) < 0 ||
+        json_add_uint64(object, "files", use.files) < 0)
+        return NULL;
+    return TAKE_PTR(object);
+}
+
+static json_object *policy_object(const struct manager *manager, uid_t uid, json_object *approvals)
 {
     const struct config *config = &manager->config;
     _cleanup_json_ json_object *reply = json_object_new_object();
@@ -111,6 +133,7 @@ static json_object *policy_object(const struct manager *manager, json_object *ap
         json_add_uint64(reply, "inputBytesMax", config->input_bytes) < 0 ||
         json_add_uint64(reply, "inputsMax", config->inputs) < 0 ||
         json_add(reply, "languages", languages_object(config)) < 0 ||
+        json_add(reply, "results", results_object(manager, uid)) < 0 ||
         json_add(reply, "queue", queue_object(&manager->queue)) < 0 ||
         json_add(reply, "network", network_object(&config->network)) < 0 ||
         json_add(reply, "packages", packages_object(&config->packages)) < 0 ||
@@ -122,7 +145,8 @@ static json_object *policy_object(const struct manager *manager, json_object *ap
 static void on_surveyed(json_object *answers, void *userdata)
 {
     struct policy_question *question = userdata;
-    json_object *reply = policy_object(question->manager, answers);
+    json_object *reply =
+        policy_object(question->manager, varlink_call_peer(question->call)->uid, answers);
 
     json_object_put(answers);
     if (reply)

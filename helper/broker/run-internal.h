@@ -137,6 +137,10 @@ void run_needs_less(struct run *run);    /* no packages are to be installed any 
 void run_holds_nothing(struct run *run); /* its files are where they belong */
 void run_leave_queue(struct run *run);   /* its sandbox and its files in memory are gone */
 
+/* run-quota.c: what finds no room for results refuses the run. */
+void run_find_room(struct run *run); /* to run_approve() */
+bool run_has_room(struct run *run);  /* false if the run was refused, and freed */
+
 /* run-approval.c */
 void run_approve(struct run *run);
 

@@ -1,6 +1,7 @@
 /* The result object of a run: the interface's type Result, also run.json and what the index keeps.
  */
 #include "broker/collapse.h"
+#include "broker/keeper.h"
 #include "broker/result.h"
 #include "broker/run-internal.h"
 #include "common/escape.h"
@@ -206,6 +207,8 @@ json_object *run_result(const struct run *run, enum run_status status)
         r = json_add_uint64(result, "startedUSec", run->started_realtime);
     if (r >= 0 && run->ended_realtime != 0)
         r = json_add_uint64(result, "endedUSec", run->ended_realtime);
+    if (r >= 0 && status > RUN_RUNNING)
+        r = keeper_add_expiry(run->manager, result);
     if (r >= 0 && status > RUN_RUNNING && run->go_usec != 0)
         r = add_usage(run, result);
     if (r >= 0 && status > RUN_RUNNING && run->go_usec != 0 && run->plan.egress)

@@ -519,6 +519,9 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
 
 void run_start(struct run *run)
 {
+    /* Others of the user's may have ended since it came. */
+    if (!run_has_room(run))
+        return;
     run->state = STATE_PREPARING;
     run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
     int r = run->inputs ? run_make_staging(run) : -ENOMEM;

@@ -4,6 +4,7 @@
  */
 #include "broker/run.h"
 #include "broker/attach.h"
+#include "broker/keeper.h"
 #include "broker/layers.h"
 #include "broker/policy-packages.h"
 #include "broker/result.h"
@@ -302,7 +303,7 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
         return;
     }
     if (run_enter_queue(run))
-        run_approve(run);
+        run_find_room(run);
 }
 
 json_object *run_live_result(const struct run *run)
@@ -389,6 +390,7 @@ void run_conclude(struct run *run)
         run_remove_staging(run);
     (void)run_note(run, run->outcome.status);
     (void)run_audit_end(run);
+    keeper_look(run->manager->keeper);
     run->state = STATE_REPORTING;
     run_leave_queue(run);
     attach_over(run, run->result);

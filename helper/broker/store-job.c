@@ -9,6 +9,7 @@
 #include "broker/store-open.h"
 #include "broker/store-publish.h"
 #include "broker/store-remove.h"
+#include "broker/store-survey.h"
 #include "common/cleanup.h"
 #include "common/escape.h"
 #include "common/packet.h"
@@ -219,6 +220,14 @@ static void run_discard(const struct job *job)
     store_answer_send(job->sock, r, result, -1);
 }
 
+static void run_survey(const struct job *job)
+{
+    _cleanup_json_ json_object *result = NULL;
+
+    int r = survey_user(job->state, job->uid, &result);
+    store_answer_send(job->sock, r, result, -1);
+}
+
 static void run_open(const struct job *job)
 {
     _cleanup_json_ json_object *result = json_object_new_object();
@@ -292,6 +301,7 @@ static bool is_complete(const struct job *job, uint32_t operation)
     case STORE_LAYER_REMOVE:
         return layer_key_valid(job->key) && has_uid;
     case STORE_LAYER_LIST:
+    case STORE_SURVEY:
         return has_uid;
     case STORE_LAYER_LOAD:
         return true;
@@ -314,6 +324,8 @@ static void run_job(const struct job *job, uint32_t operation, int workspace)
     close_fd(workspace);
     if (operation == STORE_REMOVE)
         run_remove(job);
+    else if (operation == STORE_SURVEY)
+        run_survey(job);
     else if (operation == STORE_OPEN)
         run_open(job);
     else

@@ -23,6 +23,7 @@ enum store_operation {
     STORE_REMOVE,        /* runId, uid */
     STORE_OPEN,          /* runId, uid, name */
     STORE_DISCARD,       /* runId */
+    STORE_SURVEY,        /* uid */
     STORE_LAYER_INSTALL, /* uid, key, folder, filesMax, bytesMax, facts; workspace fd */
     STORE_LAYER_REMOVE,  /* uid, key */
     STORE_LAYER_LIST,    /* uid */

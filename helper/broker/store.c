@@ -333,6 +333,16 @@ int store_discard(struct store *store, const char *run_id, store_fn done, void *
     return start(store, STORE_DISCARD, geteuid(), object, -1, done, userdata, ret);
 }
 
+int store_survey(struct store *store, uid_t uid, store_fn done, void *userdata,
+                 struct store_job **ret)
+{
+    _cleanup_json_ json_object *object = json_object_new_object();
+
+    if (!object || json_add_uint64(object, "uid", uid) < 0)
+        return -ENOMEM;
+    return start(store, STORE_SURVEY, uid, object, -1, done, userdata, ret);
+}
+
 /* ---- Layers ---- */
 
 /* Starts a job that needs no more than whose layer, and which; @key may be NULL. */

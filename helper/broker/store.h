@@ -89,6 +89,11 @@ int store_open(struct store *store, uid_t uid, const char *run_id, const char *n
 int store_discard(struct store *store, const char *run_id, store_fn done, void *userdata,
                   struct store_job **ret);
 
+/* How much lies in each of the user's published runs: { "runs": { "<id>": { "bytes", "files" } } }.
+ * -ENOENT: the user has none. */
+int store_survey(struct store *store, uid_t uid, store_fn done, void *userdata,
+                 struct store_job **ret);
+
 /* Layers. The broker sees to it that a layer is installed once at a time, and removed only when
  * nobody uses it.
  *
