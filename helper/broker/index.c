@@ -7,6 +7,7 @@
  * What is loaded is treated as foreign all the same: another version of us may have written it. */
 #include "broker/index.h"
 #include "broker/index-file.h"
+#include "broker/result.h"
 #include "broker/run-id.h"
 #include "common/directory.h"
 #include "common/escape.h"
@@ -26,6 +27,7 @@
 struct node {
     struct index_entry entry;
     struct node *next;
+    json_object *unwritten; /* without output: the disk has not taken it yet; else NULL */
     char id[RUN_ID_LENGTH_MAX + 1];
 };
 
@@ -34,6 +36,7 @@ struct run_index {
     struct node **nodes; /* oldest first */
     size_t n, allocated;
     struct node **buckets; /* by id; as many as there is room for nodes, a power of two */
+    size_t n_unwritten;
 };
 
 /* ---- In memory ---- */
@@ -117,6 +120,8 @@ static void drop(struct run_index *index, struct node *node)
     while (*link != node)
         link = &(*link)->next;
     *link = node->next;
+    index->n_unwritten -= node->unwritten != NULL;
+    json_object_put(node->unwritten);
     free(node);
 }
 
@@ -295,13 +300,34 @@ struct run_index *index_close(struct run_index *index)
 {
     if (!index)
         return NULL;
-    for (size_t i = 0; i < index->n; i++)
+    (void)index_retry(index);
+    for (size_t i = 0; i < index->n; i++) {
+        json_object_put(index->nodes[i]->unwritten);
         free(index->nodes[i]);
+    }
     free(index->nodes);
     free(index->buckets);
     close_fd(index->dirfd);
     free(index);
     return NULL;
+}
+
+bool index_retry(struct run_index *index)
+{
+    for (size_t i = 0; i < index->n && index->n_unwritten > 0; i++) {
+        struct node *node = index->nodes[i];
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        if (!node->unwritten)
+            continue;
+        if (index_file_make(&node->entry, node->unwritten, &text, &size) < 0 ||
+            replace_file(index->dirfd, node->id, text, size) < 0)
+            return false;
+        json_object_put(TAKE_PTR(node->unwritten));
+        index->n_unwritten--;
+    }
+    return true;
 }
 
 int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
@@ -332,13 +358,18 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
     node = node_new(&entry);
     if (!node)
         return -ENOMEM;
+    (void)index_retry(index);
     r = replace_file(index->dirfd, id, text, size);
-    if (r < 0) {
+    /* What stands on the disk of a run that ended is better than this. */
+    if (r < 0 && final && !(older && older->entry.final))
+        node->unwritten = result_without_output(result);
+    if (r < 0 && !node->unwritten) {
         free(node);
         return r;
     }
+    index->n_unwritten += node->unwritten != NULL;
     insert(index, node);
-    return 0;
+    return r;
 }
 
 void index_lower_size(struct run_index *index, const char *id, uint64_t bytes, uint64_t files)
@@ -375,6 +406,8 @@ static json_object *read_result(struct run_index *index, const char *id, bool wh
 
     if (!node)
         return NULL;
+    if (node->unwritten)
+        return json_object_get(node->unwritten);
     snprintf(name, sizeof(name), "%s" SUFFIX, node->id);
     int r = index_file_read_result(index->dirfd, name, whole, &result);
     if (r == -EBADMSG || r == -EPERM || r == -ENOENT) {

@@ -27,9 +27,12 @@ struct run_index *index_close(struct run_index *index);
 
 /* Writes the entry with the whole result (interface type Result; borrowed), replacing an older one
  * of that id. What is too long goes in without its output. Returns 0 or a negative errno; then the
- * older one stands. */
+ * older one stands on the disk. The end of a run holds in memory all the same, and is written
+ * later, without its output. */
 int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
               json_object *result);
+/* Writes what could not be written before. Returns whether nothing is left of it. */
+bool index_retry(struct run_index *index);
 /* What lies in the run's directory is no more than that, as was found out: until the next start. */
 void index_lower_size(struct run_index *index, const char *id, uint64_t bytes, uint64_t files);
 

@@ -33,8 +33,9 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct manager *manager = userdata;
 
-    /* A process cannot end before all of its threads, and until then the next one cannot start. */
-    if (foreign_pending() > 0) {
+    /* A process cannot end before all of its threads, and until then the next one cannot start.
+     * What the disk did not take is known to this one alone. */
+    if (foreign_pending() > 0 || !index_retry(manager->index)) {
         (void)sd_event_source_set_time_relative(source, manager->config.idle_exit_usec);
         (void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;
@@ -129,16 +130,18 @@ static void recover_index(struct manager *manager)
 {
     for (;;) {
         const struct index_entry *entry = NULL;
-        int r;
+        char id[RUN_ID_LENGTH_MAX + 1];
 
         index_foreach(manager->index, find_unended, &entry);
         if (!entry)
             return;
-        r = mark_lost(manager, entry);
-        if (r < 0) {
-            fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", entry->id, strerror(-r));
+        snprintf(id, sizeof(id), "%s", entry->id);
+        int r = mark_lost(manager, entry);
+        if (r < 0)
+            fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", id, strerror(-r));
+        entry = index_get(manager->index, id);
+        if (entry && !entry->final)
             return;
-        }
     }
 }
 

@@ -65,6 +65,71 @@ static void entry_outlives_the_process(void **state)
     }
 }
 
+/* Where the index would write a new version of the entry there is a directory, as if the disk did
+ * not take it. */
+static void block_writing(struct fixture *f, bool blocked)
+{
+    _cleanup_close_ int dir = open_index_directory(f);
+
+    if (blocked)
+        assert_int_equal(mkdirat(dir, RUN_ID ".json.tmp", 0700), 0);
+    else
+        assert_int_equal(unlinkat(dir, RUN_ID ".json.tmp", AT_REMOVEDIR), 0);
+}
+
+static const char *status_of(struct fixture *f)
+{
+    static char status[32];
+    _cleanup_json_ json_object *result = index_read_result(f->index, RUN_ID);
+
+    snprintf(status, sizeof(status), "%s", json_get_string(result, "status"));
+    return status;
+}
+
+static void end_that_was_not_written_holds_and_is_written_later(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_json_ json_object *ended = json_object_new_object();
+
+    json_add_string(ended, "status", "failed");
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, false, f->result), 0);
+    block_writing(f, true);
+    assert_true(index_put(f->index, RUN_ID, 4242, 17, true, ended) < 0);
+    assert_true(index_get(f->index, RUN_ID)->final);
+    assert_string_equal(status_of(f), "failed");
+    assert_false(index_retry(f->index));
+    block_writing(f, false);
+    assert_true(index_retry(f->index));
+    reopen(f);
+    assert_true(index_get(f->index, RUN_ID)->final);
+    assert_string_equal(status_of(f), "failed");
+}
+
+static void end_that_was_never_written_is_not_there_later(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, false, f->result), 0);
+    block_writing(f, true);
+    assert_true(index_put(f->index, RUN_ID, 4242, 17, true, f->result) < 0);
+    reopen(f);
+    assert_false(index_get(f->index, RUN_ID)->final);
+    block_writing(f, false);
+}
+
+static void change_of_an_end_that_was_not_written_does_not_hold(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_json_ json_object *changed = json_object_new_object();
+
+    json_add_string(changed, "status", "failed");
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, true, f->result), 0);
+    block_writing(f, true);
+    assert_true(index_put(f->index, RUN_ID, 4242, 17, true, changed) < 0);
+    assert_string_equal(status_of(f), "succeeded");
+    block_writing(f, false);
+}
+
 static void later_entry_replaces_the_earlier_one(void **state)
 {
     struct fixture *f = *state;
@@ -161,17 +226,16 @@ static void result_that_could_not_be_loaded_again_is_refused_and_the_older_stand
 static void failed_write_leaves_the_older_entry(void **state)
 {
     struct fixture *f = *state;
+    _cleanup_json_ json_object *changed = json_object_new_object();
 
-    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
-    /* A folder in the way of the new file. */
-    int dir = open_index_directory(f);
-    make_directory_at(dir, RUN_ID ".json.tmp");
-    assert_true(index_put(f->index, RUN_ID, 1, 1, true, f->result) < 0);
-    assert_false(index_get(f->index, RUN_ID)->final);
-    assert_int_equal(unlinkat(dir, RUN_ID ".json.tmp", AT_REMOVEDIR), 0);
+    json_add_string(changed, "status", "running");
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, false, f->result), 0);
+    block_writing(f, true);
+    assert_true(index_put(f->index, RUN_ID, 4242, 17, false, changed) < 0);
+    assert_string_equal(status_of(f), "succeeded");
+    block_writing(f, false);
     reopen(f);
-    assert_false(index_get(f->index, RUN_ID)->final);
-    close(dir);
+    assert_string_equal(status_of(f), "succeeded");
 }
 
 /* The members before the id, the id's own, and those after it. */
@@ -418,6 +482,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(entry_outlives_the_process),
+        T(end_that_was_not_written_holds_and_is_written_later),
+        T(end_that_was_never_written_is_not_there_later),
+        T(change_of_an_end_that_was_not_written_does_not_hold),
         T(later_entry_replaces_the_earlier_one),
         T(foreign_and_unknown_run_look_the_same),
         T(removed_entry_stays_removed),
