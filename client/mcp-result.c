@@ -323,13 +323,25 @@ static char *approval_text(json_object *failure)
     return text;
 }
 
+/* The option that the hint names is for people, who know what their credentials are. */
+static const char *secrets_text(json_object *failure)
+{
+    const char *error = json_get_string(failure, "error");
+
+    return error && strcmp(error, "io.sbxctl.Sandbox.SecretsFound") == 0
+               ? "\nOnly the user can say that it may run as it is, and do that in a terminal. "
+                 "Take "
+                 "the credential out, or tell the user what was found."
+               : "";
+}
+
 json_object *mcp_result_of_failure(const struct said *said, const char *before)
 {
     _cleanup_free_ char *approval = approval_text(said->failure), *text = NULL;
     _cleanup_json_ json_object *object = NULL;
 
-    if (asprintf(&text, "%s%s%s", before, said->text ? said->text : "out of memory",
-                 approval ? approval : "") < 0) {
+    if (asprintf(&text, "%s%s%s%s", before, said->text ? said->text : "out of memory",
+                 approval ? approval : "", secrets_text(said->failure)) < 0) {
         text = NULL;
         return NULL;
     }

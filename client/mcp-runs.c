@@ -130,22 +130,6 @@ void mcp_cancel_run(struct mcp_call *call)
 
 /* ---- list_runs ---- */
 
-/* The first @max of @all, without those that have ended unless @ended. */
-static json_object *chosen_runs(json_object *all, bool ended, uint64_t max)
-{
-    _cleanup_json_ json_object *list = json_object_new_array();
-
-    for (size_t i = 0; all && i < json_object_array_length(all); i++) {
-        json_object *object = json_object_array_get_idx(all, i);
-
-        if (json_object_array_length(list) >= max)
-            break;
-        if ((ended || !is_over(object)) && json_append(list, json_object_get(object)) < 0)
-            return NULL;
-    }
-    return TAKE_PTR(list);
-}
-
 static void print_run(FILE *to, json_object *object, uint64_t now)
 {
     struct result result;
@@ -183,13 +167,13 @@ static char *list_text(json_object *list)
 
 static void on_listed(struct mcp_call *call, json_object *parameters)
 {
-    json_object *all = json_object_object_get(parameters, "runs"), *structured, *list;
+    json_object *list = json_object_object_get(parameters, "runs");
+    json_object *structured = json_object_new_object();
     _cleanup_free_ char *text = NULL;
 
-    list = chosen_runs(all, call->lists_ended, call->list_max);
-    text = list ? list_text(list) : NULL;
-    structured = json_object_new_object();
-    (void)json_add(structured, "runs", list);
+    if (json_object_is_type(list, json_type_array))
+        text = list_text(list);
+    (void)json_add(structured, "runs", json_object_get(list));
     mcp_call_reply(call, text ? mcp_result_new(structured, text) : NULL);
 }
 
@@ -197,15 +181,21 @@ void mcp_list_runs(struct mcp_call *call)
 {
     static const char *const names[] = { "all", "limit", NULL };
 
-    call->lists_ended = true;
-    call->list_max = LIST_DEFAULT;
+    json_object *parameters;
+    uint64_t limit = LIST_DEFAULT;
+    bool all = true;
+
     int r = mcp_arguments_check(call->arguments, names);
     if (r == 0)
-        r = mcp_argument_bool(call->arguments, "all", &call->lists_ended);
+        r = mcp_argument_bool(call->arguments, "all", &all);
     if (r == 0)
-        r = mcp_argument_number(call->arguments, "limit", 1, LIST_MAX, &call->list_max);
-    if (r != 0)
+        r = mcp_argument_number(call->arguments, "limit", 1, LIST_MAX, &limit);
+    if (r != 0) {
         mcp_query_fail(call);
-    else
-        mcp_query(call, "List", NULL, on_listed);
+        return;
+    }
+    parameters = json_object_new_object();
+    (void)json_add_bool(parameters, "active", !all);
+    (void)json_add_uint64(parameters, "limit", limit);
+    mcp_query(call, "List", parameters, on_listed);
 }

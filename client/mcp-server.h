@@ -48,9 +48,7 @@ struct mcp_call {
     bool asks_for_end; /* that the run was cancelled is no failure of this call */
     void (*on_answer)(struct mcp_call *call, json_object *parameters); /* see mcp-query.h */
 
-    /* Arguments of list_runs and read_output. */
-    bool lists_ended;
-    uint64_t list_max, offset, length;
+    uint64_t offset, length; /* arguments of read_output */
 };
 
 int mcp_server_new(sd_event *event, struct mcp_server **ret);

@@ -193,6 +193,12 @@ for (const [name, era] of Object.entries(ERAS)) {
       assert.match(texts(result)[0], /memory of 1 GiB.*Who has to approve it: the user, with their own password/s)
     })
 
+    test('a credential in the code is not run, and is the user\'s affair', async () => {
+      const result = await session.run(`key = "${'ghp_' + 'aB3dE5gH7jK9mN1pQ3rStU5vW7xY9zA1bC3dE5fG'}"`)
+      assert.equal(result.structuredContent.error, 'io.sbxctl.Sandbox.SecretsFound')
+      assert.match(texts(result)[0], /Only the user can say/)
+    })
+
     test('what cannot be meant is explained to the model', async () => {
       for (const [args, words] of [
         [{ memoryMiB: 'much' }, /memoryMiB must be an integer/],
