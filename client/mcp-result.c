@@ -21,12 +21,6 @@
 #define FILES_SHOWN 50
 #define SKIPPED_SHOWN 5
 
-static void fclosep(FILE **file)
-{
-    if (*file)
-        fclose(*file);
-}
-
 /* ---- Content ---- */
 
 static int add_content(json_object *result, json_object *content)
@@ -206,17 +200,11 @@ static void print_skipped(FILE *to, const struct result *result)
         fprintf(to, "\nNot kept: %zu more.", n - SKIPPED_SHOWN);
 }
 
-static char *summary(const struct result *result, const char *note)
+static void print_summary(FILE *to, const struct result *result, const char *note)
 {
     _cleanup_free_ char *id = displayed(result->id), *reason = displayed(result->reason);
     _cleanup_free_ char *hint = result->hint ? displayed(result->hint) : NULL;
-    _cleanup_(fclosep) FILE *to = NULL;
-    char *text = NULL;
-    size_t size;
 
-    to = open_memstream(&text, &size);
-    if (!to)
-        return NULL;
     fprintf(to, "Run %s: %s. %s", id, run_status_text(result->status), reason);
     print_usage(to, result);
     if (hint)
@@ -225,11 +213,22 @@ static char *summary(const struct result *result, const char *note)
         fprintf(to, "\n%s", note);
     print_files(to, result);
     print_skipped(to, result);
-    if (fflush(to) != 0) {
-        free(text);
+}
+
+static char *summary(const struct result *result, const char *note)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (!to)
         return NULL;
-    }
-    return text;
+    print_summary(to, result, note);
+    /* The text is there, and stays, only when it is closed. */
+    if (fclose(to) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static int add_stream(json_object *result, const char *name, json_object *object)
