@@ -174,16 +174,26 @@ def test_files_do_for_standard_input_and_output(machine):
     assert [answer["id"] for answer in answers] == [1, 2]
 
 
+# It reads when all has been sent, far more than a pipe holds, and then everything.
+LATE_READER = """
+mkfifo pipe
+sbxctl mcp <pipe | (until [ -e sent ]; do sleep 0.1; done; cat) >out &
+exec 3>pipe
+cat in >&3
+touch sent
+until [ "$(wc -l <out)" -eq "$0" ]; do sleep 0.1; done
+"""
+
+
 def test_client_that_reads_late_gets_everything(machine):
-    """It is not waited for: the second call is answered while the first answers lie there unread."""
     with Server(machine) as server:
         id = server.run("print('x' * 60000)")["structuredContent"]["id"]
     directory = machine.directory()
     part = {"_meta": META, "name": "read_output", "arguments": {"id": id, "name": "stdout"}}
     calls = [{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": part} for n in range(200)]
     machine.write(f"{directory}/in", "".join(json.dumps(call) + "\n" for call in calls).encode(), "alice")
-    command = f"(cat {directory}/in; sleep 4) | sbxctl mcp | (sleep 2; cat) >{directory}/out"
-    machine.run(["bash", "-c", command], "alice", timeout=30)
+    shell = ["env", "-C", directory, "timeout", "50", "bash", "-c", LATE_READER, str(len(calls))]
+    machine.run(shell, "alice", check=True)
     answers = [json.loads(line) for line in machine.read(f"{directory}/out").splitlines()]
     assert {answer["id"] for answer in answers} == set(range(200))
     assert all(len(answer["result"]["structuredContent"]["text"]) == 60001 for answer in answers)
