@@ -1,9 +1,12 @@
 /* What is said after a run, see outcome.h. */
 #include "client/outcome.h"
 
+#include <unistd.h>
+
 #include "client/file-list.h"
 #include "client/say.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/quantity.h"
 
 #define SKIPPED_MAX 5
@@ -58,6 +61,32 @@ static void say_truncated(json_object *object, const char *name)
         format_bytes(stream.kept_bytes, kept));
 }
 
+/* To tenths of a second, and seconds from ten on. */
+static uint64_t rounded(uint64_t usec)
+{
+    uint64_t step = usec < 10 * USEC_PER_SEC ? USEC_PER_SEC / 10 : USEC_PER_SEC;
+
+    return (usec + step / 2) / step * step;
+}
+
+/* For people at a terminal, if there is anything to wonder about. */
+static void say_usage(const struct result *result)
+{
+    size_t n = result->files ? json_object_array_length(result->files) : 0;
+    const struct usage *usage = &result->usage;
+    char took[QUANTITY_TEXT], memory[QUANTITY_TEXT];
+    bool matters = n > 0 || result->status != STATUS_SUCCEEDED || usage->wall_usec >= USEC_PER_SEC;
+
+    if (!matters || usage->wall_usec == UNKNOWN || !isatty(STDERR_FILENO))
+        return;
+    format_usec(rounded(usage->wall_usec), took);
+    if (usage->memory_peak_bytes == UNKNOWN)
+        say("it took %s", took);
+    else
+        say("it took %s, and %s of memory at most", took,
+            format_bytes(usage->memory_peak_bytes, memory));
+}
+
 void outcome_say(const struct result *result, bool lists_files)
 {
     say_reason(result);
@@ -66,4 +95,5 @@ void outcome_say(const struct result *result, bool lists_files)
     if (lists_files)
         say_files(result);
     outcome_say_skipped(result);
+    say_usage(result);
 }

@@ -37,6 +37,14 @@ static void write_bar(struct progress *progress, const char *phase, uint64_t cur
              format_bytes(total, size));
 }
 
+/* What engines do before a script starts, in words for people. */
+static const char *phase_text(const char *phase)
+{
+    return strcmp(phase, "upload") == 0  ? "uploading the files"
+           : strcmp(phase, "start") == 0 ? "starting a sandbox in the cloud"
+                                         : phase;
+}
+
 /* The phases of an installation; NULL for any other. */
 static const char *package_phase(const char *phase)
 {
@@ -108,7 +116,7 @@ static void write_text(struct progress *progress, const char *event, json_object
         snprintf(text, size, "%.60s: %d %%", phase,
                  e.current < e.total ? (int)((double)e.current / (double)e.total * 100) : 100);
     else
-        snprintf(text, size, "%.70s", phase);
+        snprintf(text, size, "%.70s", phase_text(phase));
 }
 
 void progress_take(struct progress *progress, const char *event, json_object *parameters)

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,7 +69,8 @@ struct sink sink_open(int fd)
         return sink;
     if (S_ISSOCK(st.st_mode))
         sink.is_socket = true;
-    if (!S_ISFIFO(st.st_mode) && !isatty(fd))
+    sink.is_terminal = isatty(fd);
+    if (!S_ISFIFO(st.st_mode) && !sink.is_terminal)
         return sink;
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -136,7 +138,7 @@ static void channel_fail(struct channel *channel, int error)
     channel_close(channel);
 }
 
-static void channel_read(struct channel *channel)
+static void channel_read(struct pump *pump, struct channel *channel)
 {
     ssize_t n = read(channel->source, channel->buffer, sizeof(channel->buffer));
 
@@ -149,13 +151,25 @@ static void channel_read(struct channel *channel)
     }
     channel->begin = 0;
     channel->end = channel->sink.fd < 0 ? 0 : (size_t)n;
+    if (channel == &pump->channels[PUMP_STDIN])
+        pump->was_typed = pump->was_typed || isatty(channel->source);
 }
 
-static void channel_write(struct channel *channel)
+static void note_written(struct pump *pump, const char *data, size_t size)
+{
+    if (size == 0)
+        return;
+    pump->in_line = data[size - 1] != '\n';
+    pump->has_escapes = pump->has_escapes || memchr(data, '\033', size);
+}
+
+static void channel_write(struct pump *pump, struct channel *channel)
 {
     ssize_t n =
         sink_write(&channel->sink, channel->buffer + channel->begin, channel->end - channel->begin);
 
+    if (n > 0 && channel->sink.is_terminal)
+        note_written(pump, channel->buffer + channel->begin, (size_t)n);
     if (n >= 0)
         channel->begin += (size_t)n;
     else if (errno != EAGAIN && errno != EINTR)
@@ -167,10 +181,21 @@ void pump_dispatch(struct pump *pump, const struct pollfd fds[PUMP_POLL_FDS])
     for (int i = 0; i < PUMP_DIRECTIONS; i++) {
         struct channel *channel = &pump->channels[i];
         if (fds[2 * i].fd >= 0 && fds[2 * i].revents && channel->source == fds[2 * i].fd)
-            channel_read(channel);
+            channel_read(pump, channel);
         else if (fds[2 * i + 1].fd >= 0 && fds[2 * i + 1].revents)
-            channel_write(channel);
+            channel_write(pump, channel);
     }
+}
+
+bool pump_has_output(const struct pump *pump)
+{
+    return !channel_is_empty(&pump->channels[PUMP_STDOUT]) ||
+           !channel_is_empty(&pump->channels[PUMP_STDERR]);
+}
+
+bool pump_leaves_room(const struct pump *pump)
+{
+    return !pump->in_line && !pump->has_escapes && !pump->was_typed && !pump_has_output(pump);
 }
 
 void pump_close_stdin(struct pump *pump)

@@ -18,6 +18,7 @@ struct sink {
     int fd;
     bool owned;
     bool is_socket;
+    bool is_terminal;
     size_t chunk; /* most bytes that poll() has promised room for */
 };
 
@@ -39,6 +40,10 @@ struct channel {
 
 struct pump {
     struct channel channels[PUMP_DIRECTIONS];
+    /* What a terminal was given: whether it stands in the middle of a line, and whether there was
+     * more than text, so that nobody knows where it stands. */
+    bool in_line, has_escapes;
+    bool was_typed; /* somebody at a terminal talks to the script */
 };
 
 /* Polled descriptors: for each channel its source and its sink. */
@@ -57,6 +62,11 @@ void pump_start(struct pump *pump, const int run[PUMP_DIRECTIONS], const int own
 void pump_prepare(const struct pump *pump, struct pollfd fds[PUMP_POLL_FDS]);
 /* Moves what can be moved by what poll() said. */
 void pump_dispatch(struct pump *pump, const struct pollfd fds[PUMP_POLL_FDS]);
+
+/* Something waits to be written to our own stdout or stderr. */
+bool pump_has_output(const struct pump *pump);
+/* A line of somebody else's may stand on the terminal for a while. */
+bool pump_leaves_room(const struct pump *pump);
 
 /* Nothing more needs to be read for the run. */
 void pump_close_stdin(struct pump *pump);

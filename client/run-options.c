@@ -126,6 +126,12 @@ static int take_option(const struct verb *verb, int argc, char **argv, int optio
     case OPTION_NO_ASK_PASSWORD:
         options->no_ask_password = true;
         return 0;
+    case OPTION_OPEN:
+        options->open = true;
+        return 0;
+    case OPTION_SHOW:
+        options->show = true;
+        return 0;
     case OPTION_OUTPUT:
         options->output = argument;
         return *argument ? 0 : verb_usage_error(verb, "--output: the directory has no name");

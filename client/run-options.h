@@ -27,7 +27,7 @@ struct run_options {
     bool require_hashes;
     const char *engine, *image, *template, *language, *output;
     uint64_t memory_bytes, cpu_percent, timeout_usec;
-    bool network, json, quiet, detach, dry_run, no_ask_password, allow_secrets;
+    bool network, json, quiet, detach, dry_run, no_ask_password, allow_secrets, show, open;
 };
 
 /* Returns true to go on (@ret is to be released), or false to end with @ret_status: help was shown,

@@ -7,6 +7,7 @@
 
 #include "client/agent.h"
 #include "client/exit-status.h"
+#include "client/figures.h"
 #include "client/helper.h"
 #include "client/outcome.h"
 #include "client/plan.h"
@@ -61,6 +62,10 @@ static int finish(const struct run_options *options, json_object *object)
         if (r == 0)
             r = saved;
     }
+    if (options->show)
+        figures_show(&result);
+    if (options->open)
+        figures_open(&result);
     return status != 0 ? status : r;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/exit-status.h"
+#include "client/text.h"
 #include "common/cleanup.h"
 #include "common/escape.h"
 #include "common/json.h"
@@ -40,7 +41,11 @@ void say_progress(const char *text)
 {
     if (!text && !progress_is_shown)
         return;
-    fprintf(stderr, "\r\033[K%s%s", text ? "sbxctl: " : "", text ? text : "");
+    /* A line that went on in the next one could not be taken away. */
+    size_t width = error_terminal_width();
+    _cleanup_free_ char *cut =
+        text && width > 0 ? text_cut(text, width - sizeof("sbxctl: ")) : NULL;
+    fprintf(stderr, "\r\033[K%s%s", text ? "sbxctl: " : "", cut ? cut : text ? text : "");
     fflush(stderr);
     progress_is_shown = text;
 }
@@ -83,6 +88,27 @@ void say_object(json_object *object)
     }
 }
 
+/* One write, so that lines stay whole beside those of the script. On a terminal words are not cut
+ * at its edge. */
+static void write_sentence(const char *colour, const char *text)
+{
+    static const char name[] = "sbxctl: ";
+    const size_t indent = sizeof(name) - 1;
+    size_t width = error_terminal_width(), size = 0;
+    _cleanup_free_ char *whole = NULL;
+    FILE *to = open_memstream(&whole, &size);
+
+    if (!to)
+        return;
+    fprintf(to, "%s%s%s", colour ? colour : "", name, colour ? "\033[0m" : "");
+    if (width > 0)
+        text_print_hanging(to, text, width - indent, indent);
+    else
+        fprintf(to, "%s\n", text);
+    if (fclose(to) == 0)
+        (void)fwrite(whole, 1, size, stderr);
+}
+
 static void say_coloured(const char *colour, const char *format, va_list ap)
     __attribute__((format(printf, 2, 0)));
 
@@ -99,8 +125,7 @@ static void say_coloured(const char *colour, const char *format, va_list ap)
     say_progress(NULL);
     if (!stderr_has_colours())
         colour = NULL;
-    /* One write, so that lines stay whole beside those of the script. */
-    fprintf(stderr, "%ssbxctl:%s %s\n", colour ? colour : "", colour ? "\033[0m" : "", text);
+    write_sentence(colour, text);
 }
 
 void say(const char *format, ...)

@@ -11,6 +11,7 @@
 
 #include "client/exit-status.h"
 #include "client/helper.h"
+#include "client/live.h"
 #include "client/progress.h"
 #include "client/pump.h"
 #include "client/runs.h"
@@ -31,6 +32,7 @@ struct session {
     int lost; /* negative errno of a connection that ended too early; 0 otherwise */
     char *id; /* NULL until the helper has told it */
     struct progress progress;
+    struct live live;
     struct varlink_answer final;
 };
 
@@ -146,6 +148,16 @@ static void note_asking(struct session *session, bool is_asking)
     session->has_asked = session->has_asked || is_asking;
 }
 
+/* 0 if a helper does not tell it. */
+static uint64_t time_limit(json_object *parameters)
+{
+    json_object *limit = NULL;
+
+    return json_object_object_get_ex(parameters, "timeoutUSec", &limit)
+               ? json_object_get_uint64(limit)
+               : 0;
+}
+
 static int handle_event(struct session *session, struct varlink_answer *answer)
 {
     const char *event = json_get_string(answer->parameters, "event");
@@ -173,6 +185,8 @@ static int handle_event(struct session *session, struct varlink_answer *answer)
         say("approved; whatever asks for a password from here on is the script");
     if (answer->n_fds >= PUMP_DIRECTIONS && !session->is_started)
         start_streams(session, answer);
+    if (!session->is_started)
+        live_begin(&session->live, time_limit(answer->parameters), session->options->pass_output);
     session->is_started = true;
     return 0;
 }
@@ -195,6 +209,7 @@ static int handle_answers(struct session *session)
         session->is_answered = true;
         if (answer.error || !answer.continues) {
             progress_end(&session->progress);
+            live_end(&session->live);
             pump_close_stdin(session->pump);
             session->client = NULL;
             session->final = answer;
@@ -222,6 +237,13 @@ static void handle_canceller(struct session *session)
 
 enum { POLL_SIGNALS, POLL_CLIENT, POLL_CANCELLER, POLL_PUMP, POLL_FDS = POLL_PUMP + PUMP_POLL_FDS };
 
+/* Whichever line is due first; there is never more than one. */
+static int timeout(const struct session *session)
+{
+    return session->is_started ? live_timeout(&session->live)
+                               : progress_timeout(&session->progress);
+}
+
 static int wait_and_dispatch(struct session *session)
 {
     struct pollfd fds[POLL_FDS] = {
@@ -233,10 +255,12 @@ static int wait_and_dispatch(struct session *session)
     int r = 0;
 
     pump_prepare(session->pump, fds + POLL_PUMP);
-    if (poll(fds, ELEMENTS(fds), progress_timeout(&session->progress)) < 0)
+    if (poll(fds, ELEMENTS(fds), timeout(session)) < 0)
         return errno == EINTR ? 0 : say_failure_errno(-errno, "cannot wait for the run");
 
     progress_show_if_due(&session->progress);
+    live_before_output(&session->live, session->pump);
+    live_show_if_due(&session->live, session->pump);
     if (fds[POLL_SIGNALS].revents)
         r = handle_signals(session);
     if (r == 0 && fds[POLL_CANCELLER].revents && session->canceller)
@@ -256,6 +280,7 @@ static int loop(struct session *session)
             return r;
     }
     progress_end(&session->progress);
+    live_end(&session->live);
     return session->lost ? helper_fail_connection(session->lost, session->is_answered) : 0;
 }
 

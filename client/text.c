@@ -82,6 +82,11 @@ char *text_cut(const char *text, size_t width)
 
 void text_print_wrapped(FILE *to, const char *text, size_t width)
 {
+    text_print_hanging(to, text, width, 0);
+}
+
+void text_print_hanging(FILE *to, const char *text, size_t width, size_t indent)
+{
     size_t used = 0;
 
     while (*text) {
@@ -90,7 +95,7 @@ void text_print_wrapped(FILE *to, const char *text, size_t width)
         size_t columns = word ? text_width(word) : length;
 
         if (used > 0 && used + 1 + columns > width) {
-            fputc('\n', to);
+            fprintf(to, "\n%*s", (int)indent, "");
             used = 0;
         }
         fprintf(to, "%s%.*s", used > 0 ? " " : "", (int)length, text);
@@ -99,6 +104,15 @@ void text_print_wrapped(FILE *to, const char *text, size_t width)
         text += strspn(text, " ");
     }
     fputc('\n', to);
+}
+
+size_t error_terminal_width(void)
+{
+    struct winsize size = {};
+
+    if (!isatty(STDERR_FILENO) || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col < 40)
+        return 0;
+    return size.ws_col;
 }
 
 size_t terminal_width(void)

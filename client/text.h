@@ -20,6 +20,13 @@ char *text_cut(const char *text, size_t width);
  * where there are any. */
 void text_print_wrapped(FILE *to, const char *text, size_t width);
 
+/* The same, with all lines but the first behind @indent spaces. */
+void text_print_hanging(FILE *to, const char *text, size_t width, size_t indent);
+
+/* Columns of the terminal on standard error; 0 if it is none, does not tell, or is too narrow for
+ * sentences. */
+size_t error_terminal_width(void);
+
 /* Columns of the terminal on standard output; 80 if it is none or narrower. */
 size_t terminal_width(void);
 

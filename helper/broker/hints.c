@@ -22,7 +22,7 @@
 #define NO_GPU "There is no GPU in a sandbox: let the program use the CPU."
 #define INPUT_ENDED                                                                \
     "The program asked for input and there was none: give it by a pipe, such as: " \
-    "printf '1\\n' | sbxctl run SCRIPT"
+    "echo yes | sbxctl run SCRIPT"
 #define NLTK                                                                                 \
     "NLTK's data are not in the sandbox: fetch them where there is a network, and give the " \
     "folder "                                                                                \
@@ -221,10 +221,11 @@ static bool say_permission(const struct hint_case *c)
 /* What the program was doing when a file was not there. */
 static bool is_output(const struct complaint *complaint)
 {
-    static const char *const python[] = { "savefig(",     "to_csv(", "to_excel(",   "to_json(",
-                                          "mkdir(",       ".save(",  "to_parquet(", ", 'w",
-                                          ", \"w",        "mode='w", "mode=\"w",    "write_text(",
-                                          "write_bytes(", ", 'a'",   ", \"a\"",     "write_html(" };
+    static const char *const python[] = { "savefig(",    "to_csv(", "to_excel(",   "to_json(",
+                                          "to_parquet(", "mkdir(",  ".save(",      ", 'w",
+                                          ", \"w",       ",'w",     ",\"w",        "mode='w",
+                                          "mode=\"w",    ", 'a'",   "write_text(", "write_bytes(",
+                                          "write_html(" };
     static const char *const node[] = { "writeFile", "mkdir", "createWriteStream", "WriteStream",
                                         "appendFile" };
     bool is_node = complaint->kind == COMPLAINT_NODE;

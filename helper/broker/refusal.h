@@ -10,7 +10,7 @@ struct refusal {
     enum refusal_kind kind;
     char field[32];
     uint64_t requested, ceiling;
-    unsigned line; /* of the script; 0: none */
+    unsigned line;               /* of the script; 0: none */
     char reason[256], hint[256]; /* hint may be empty */
 };
 

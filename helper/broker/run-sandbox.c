@@ -222,10 +222,12 @@ static int send_go(struct run *run)
     if (r >= 0)
         r = sandbox_go(run->sandbox, run->plan.argv, run->plan.n_argv, run->plan.environment,
                        run->plan.n_environment, WORKSPACE, program);
-    if (r >= 0 && run->request.streams == STREAMS_DESCRIPTORS)
-        run_notify(run, "started", NULL, caller, 3);
-    else if (r >= 0)
-        run_notify(run, "started", NULL, NULL, 0);
+    if (r >= 0) {
+        bool passes = run->request.streams == STREAMS_DESCRIPTORS;
+        json_object *more = json_object_new_object();
+        (void)json_add_uint64(more, "timeoutUSec", run->plan.limits.timeout_usec);
+        run_notify(run, "started", more, passes ? caller : NULL, passes ? 3 : 0);
+    }
     for (size_t i = 0; i < 3; i++) {
         close_fd(program[i]);
         close_fd(caller[i]);

@@ -2,6 +2,7 @@
  * another. */
 #include "client-fixture.h"
 
+#include <pty.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -207,6 +208,34 @@ static void failed_write_is_remembered(void **state)
     close(err[WRITE]);
 }
 
+/* Writes what a script says to a terminal of ours; is there room for a line of somebody else's? */
+static bool leaves_room(const char *said)
+{
+    struct bench b = { .pump = pump_new() };
+    int out[2], err[2], terminal, own;
+
+    assert_int_equal(pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+    assert_int_equal(openpty(&terminal, &own, NULL, NULL, NULL), 0);
+    pump_start(b.pump, (const int[]){ -1, out[READ], err[READ] }, (const int[]){ -1, own, -1 });
+    assert_int_equal(write(out[WRITE], said, strlen(said)), strlen(said));
+    settle(&b);
+    bool room = pump_leaves_room(b.pump);
+    pump_free(b.pump);
+    int all[] = { out[WRITE], err[WRITE], terminal, own };
+    for (size_t i = 0; i < ELEMENTS(all); i++)
+        close(all[i]);
+    return room;
+}
+
+static void half_lines_and_escape_sequences_leave_no_room_on_a_terminal(void **state)
+{
+    assert_true(leaves_room(""));
+    assert_true(leaves_room("a\nb\n"));
+    assert_false(leaves_room("a\nb"));
+    assert_false(leaves_room("50 %\r"));
+    assert_false(leaves_room("\033[2Ja\n"));
+}
+
 static void sockets_work_as_streams(void **state)
 {
     struct bench *b = *state;
@@ -239,6 +268,7 @@ int main(void)
         T(mode_of_our_own_streams_is_not_changed),
         T(failed_write_is_remembered),
         T(sockets_work_as_streams),
+        cmocka_unit_test(half_lines_and_escape_sequences_leave_no_room_on_a_terminal),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

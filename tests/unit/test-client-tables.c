@@ -56,6 +56,17 @@ static void long_text_is_cut_between_characters(void **state)
     }
 }
 
+static void sentences_hang_behind_their_name_and_no_word_is_cut(void **state)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    text_print_hanging(to, "a sentence in 漢字 and a wordthatistoolong", 12, 2);
+    assert_int_equal(fclose(to), 0);
+    assert_string_equal(text, "a sentence\n  in 漢字 and\n  a\n  wordthatistoolong\n");
+}
+
 static void ages_are_short(void **state)
 {
     static const struct {
@@ -202,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(width_is_that_of_a_terminal),
         T(long_text_is_cut_between_characters),
+        T(sentences_hang_behind_their_name_and_no_word_is_cut),
         T(ages_are_short),
         T(runs_fit_on_80_columns),
         T(ids_that_begin_alike_are_shown_longer),

@@ -455,7 +455,7 @@ static const struct {
       "The variable TEA_KEY is not set inside: --env TEA_KEY gives the script yours, --env "
       "TEA_KEY=VALUE another." },
     { "python", TRACE "EOFError: EOF when reading a line\n",
-      "The program asked for input and there was none: give it by a pipe, such as: printf '1\\n' | "
+      "The program asked for input and there was none: give it by a pipe, such as: echo yes | "
       "sbxctl run SCRIPT" },
     { "python",
       TRACE "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe4 in position 12: invalid "

@@ -1,0 +1,171 @@
+/* Images of a run, see figures.h. */
+#include "client/figures.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/say.h"
+#include "client/terminal-image.h"
+#include "common/cleanup.h"
+#include "common/escape.h"
+#include "common/file.h"
+
+#define SHOWN_MAX 10
+#define OPENED_MAX 5
+#define IMAGE_BYTES_MAX (16 << 20)
+
+struct image {
+    int fd;
+    char *data;
+    size_t size;
+    char *path; /* absolute */
+};
+
+static void image_release(struct image *image)
+{
+    close_fd(image->fd);
+    free(image->data);
+    free(image->path);
+}
+
+/* By its content, as names say nothing: only formats that hold a picture and nothing that runs,
+ * which rules out SVG and HTML. */
+static bool is_image(const char *data, size_t size)
+{
+    static const struct {
+        const char *begin;
+        size_t size;
+    } formats[] = { { "\x89PNG\r\n\x1a\n", 8 }, { "\xff\xd8\xff", 3 }, { "GIF8", 4 } };
+
+    for (size_t i = 0; i < ELEMENTS(formats); i++)
+        if (size > formats[i].size && memcmp(data, formats[i].begin, formats[i].size) == 0)
+            return true;
+    return size > 12 && memcmp(data, "RIFF", 4) == 0 && memcmp(data + 8, "WEBP", 4) == 0;
+}
+
+/* The file below the run's directory, with no link on the way, and only if it is the user's own. */
+static int open_file(const char *directory, const char *name, struct stat *ret)
+{
+    struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+    _cleanup_close_ int dir = open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = dir < 0 ? -1 : (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+
+    if (fd < 0 || fstat(fd, ret) < 0)
+        return -errno;
+    if (!S_ISREG(ret->st_mode) || ret->st_uid != geteuid())
+        return -EPERM;
+    if (ret->st_size <= 0 || ret->st_size > IMAGE_BYTES_MAX)
+        return -EFBIG;
+    return TAKE_FD(fd);
+}
+
+static bool image_open(const struct result *result, json_object *file, struct image *ret)
+{
+    _cleanup_(image_release) struct image image = { .fd = -1 };
+    _cleanup_free_ char *name = NULL, *below = NULL;
+    struct output_file parsed;
+    struct stat st;
+    size_t size;
+
+    if (output_file_parse(file, &parsed) < 0)
+        return false;
+    name = unescape_text(parsed.name, &size);
+    if (!name || asprintf(&below, "files/%s", name) < 0) {
+        below = NULL;
+        return false;
+    }
+    image.fd = open_file(result->output_directory, below, &st);
+    if (image.fd < 0 || asprintf(&image.path, "%s/%s", result->output_directory, below) < 0) {
+        image.path = NULL;
+        return false;
+    }
+    image.size = (size_t)st.st_size;
+    image.data = malloc(image.size);
+    if (!image.data || pread_full(image.fd, image.data, image.size, 0) != (ssize_t)image.size ||
+        !is_image(image.data, image.size))
+        return false;
+    *ret = image;
+    image = (struct image){ .fd = -1 };
+    return true;
+}
+
+/* Takes the images one after the other; false after the last one. */
+static bool next_image(const struct result *result, size_t *at, struct image *ret)
+{
+    size_t n =
+        result->files && result->output_directory ? json_object_array_length(result->files) : 0;
+
+    while (*at < n)
+        if (image_open(result, json_object_array_get_idx(result->files, (*at)++), ret))
+            return true;
+    return false;
+}
+
+void figures_show(const struct result *result)
+{
+    enum terminal_images how = terminal_images();
+    size_t shown = 0;
+
+    for (size_t at = 0; shown < SHOWN_MAX; shown++) {
+        _cleanup_(image_release) struct image image = { .fd = -1 };
+        if (!next_image(result, &at, &image))
+            break;
+        _cleanup_free_ char *path = displayed(image.path);
+        /* The path after it, so that it is seen also if the terminal took it and shows nothing. */
+        if (terminal_image_write(how, image.fd, image.data, image.size) < 0)
+            say("this terminal does not show images: %s", path);
+        else
+            say("shown: %s", path);
+    }
+    if (shown == 0)
+        say("the run made no image to be shown");
+}
+
+static int start_viewer(const char *path)
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return -errno;
+    if (pid > 0)
+        return 0;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    if (setsid() < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        dup2(null, STDERR_FILENO) < 0)
+        _exit(127);
+    execlp("xdg-open", "xdg-open", path, NULL);
+    _exit(127);
+}
+
+void figures_open(const struct result *result)
+{
+    size_t opened = 0;
+
+    if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY")) {
+        say_warning("there is no desktop here on which images could be opened");
+        return;
+    }
+    for (size_t at = 0; opened < OPENED_MAX; opened++) {
+        _cleanup_(image_release) struct image image = { .fd = -1 };
+        if (!next_image(result, &at, &image))
+            break;
+        int r = start_viewer(image.path);
+        if (r < 0)
+            say_warning("cannot start xdg-open: %s", strerror(-r));
+    }
+    if (opened == 0)
+        say("the run made no image to be opened");
+}
