@@ -4,6 +4,7 @@
 struct result;
 
 enum exit_status {
+    EXIT_UNHEALTHY = 1,    /* sbxctl doctor found something that does not work */
     EXIT_USAGE = 64,       /* the command line was not understood */
     EXIT_UNREACHABLE = 69, /* the helper is not there */
     EXIT_TIMED_OUT = 124,

@@ -48,6 +48,8 @@ static int dispatch(const struct verb *verb, int argc, char **argv)
         return verb_mark(verb, argc, argv);
     case VERB_AUDIT:
         return verb_audit(verb, argc, argv);
+    case VERB_DOCTOR:
+        return verb_doctor(verb, argc, argv);
     case VERB_ENGINES:
         return verb_engines(verb, argc, argv);
     case VERB_PULL:

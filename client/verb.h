@@ -69,6 +69,7 @@ int verb_wait(const struct verb *verb, int argc, char **argv);
 int verb_stop(const struct verb *verb, int argc, char **argv);
 int verb_mark(const struct verb *verb, int argc, char **argv);
 int verb_audit(const struct verb *verb, int argc, char **argv);
+int verb_doctor(const struct verb *verb, int argc, char **argv);
 int verb_engines(const struct verb *verb, int argc, char **argv);
 int verb_pull(const struct verb *verb, int argc, char **argv);
 int verb_packages(const struct verb *verb, int argc, char **argv);

@@ -13,10 +13,13 @@
 /* Longer than the Docker engine waits for its daemon. */
 #define SILENCE_USEC (15 * 1000 * 1000ULL)
 #define ENGINES_MAX 32
+/* Of the languages, and the one of those that have none. */
+#define IMAGES_MAX (CONFIG_LANGUAGES_MAX + 1)
 
 struct question {
     struct asker *asker;
-    const char *name; /* in the asker's list */
+    const char *name;  /* in the asker's list */
+    const char *image; /* of the configuration; NULL: about the engine */
     struct prepare *prepare;
 };
 
@@ -24,7 +27,7 @@ struct asker {
     struct manager *manager;
     struct varlink_call *call;
     json_object *names, *details;
-    struct question questions[ENGINES_MAX];
+    struct question questions[ENGINES_MAX + IMAGES_MAX];
     size_t n, n_answered;
 };
 
@@ -122,16 +125,36 @@ static void finish_if_complete(struct asker *asker)
     asker_free(asker);
 }
 
+static void note_image(struct question *question, const struct prepare_event *event)
+{
+    json_object *engine = json_object_object_get(question->asker->details, question->name);
+
+    if (event->type == PREPARE_PROGRESS)
+        return;
+    if (event->type == PREPARE_REFUSED && strcmp(event->refused->phase, ENGINE_PHASE_MISSING) == 0)
+        (void)json_append(json_object_object_get(engine, "missingImages"),
+                          json_object_new_string(question->image));
+    question->asker->n_answered++;
+    finish_if_complete(question->asker);
+}
+
+static void ask_for_images(struct question *about);
+
 static void on_prepare(const struct prepare_event *event, void *userdata)
 {
     struct question *question = userdata;
 
+    if (question->image) {
+        note_image(question, event);
+        return;
+    }
     switch (event->type) {
     case PREPARE_PROGRESS:
         note_running(question, event->progress);
         return;
     case PREPARE_DONE:
         note(question, true, NULL);
+        ask_for_images(question);
         break;
     case PREPARE_REFUSED:
         note(question, false, event->refused->message);
@@ -143,6 +166,42 @@ static void on_prepare(const struct prepare_event *event, void *userdata)
         break;
     }
     finish_if_complete(question->asker);
+}
+
+static bool is_asked_for(const struct asker *asker, const char *image)
+{
+    for (size_t i = 0; i < asker->n; i++)
+        if (asker->questions[i].image && strcmp(asker->questions[i].image, image) == 0)
+            return true;
+    return false;
+}
+
+/* One that cannot be asked about is none that is known to be missing. */
+static void ask_for_image(struct question *about, const char *image)
+{
+    struct asker *asker = about->asker;
+
+    if (!image || asker->n == ELEMENTS(asker->questions) || is_asked_for(asker, image))
+        return;
+    struct question *question = &asker->questions[asker->n];
+    *question = (struct question){ .asker = asker, .name = about->name, .image = image };
+    if (prepare_look(asker->manager->event, about->name, image, SILENCE_USEC, on_prepare, question,
+                     &question->prepare) >= 0)
+        asker->n++;
+}
+
+/* Of the default engine alone: the images of languages are those that it runs. */
+static void ask_for_images(struct question *about)
+{
+    const struct config *config = &about->asker->manager->config;
+    json_object *engine = json_object_object_get(about->asker->details, about->name);
+
+    if (strcmp(about->name, config->engine) != 0 || !policy_engine_has_images(config, about->name))
+        return;
+    (void)json_add(engine, "missingImages", json_object_new_array());
+    ask_for_image(about, config->image);
+    for (size_t i = 0; i < config->n_languages; i++)
+        ask_for_image(about, config->languages[i].image);
 }
 
 static int ask_all(struct manager *manager, struct varlink_call *call, json_object *names,

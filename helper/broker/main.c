@@ -1,6 +1,7 @@
 /* sbxctl-helper: forks the store, gives its capabilities away, and serves. Started by
- * sbxctl-helper.socket. */
+ * sbxctl-helper.socket; by people with --check-configuration, which needs no privilege. */
 #include "broker/manager.h"
+#include "config-paths.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -39,14 +40,32 @@ static void make_messages_nonblocking(void)
         (void)fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
 }
 
+/* Says what the helper would say if it started now. */
+static int check_configuration(void)
+{
+    _cleanup_free_ char *error = NULL;
+    struct config config;
+
+    int r = config_load(SBXCTL_CONFIG_DIR, SBXCTL_VENDOR_CONFIG_DIR, &config, &error);
+    if (r < 0) {
+        fprintf(stderr, "%s\n", error ? error : strerror(-r));
+        return EXIT_FAILURE;
+    }
+    config_release(&config);
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char *argv[])
 {
     struct manager manager;
     struct store *store;
     int r;
 
+    if (argc == 2 && strcmp(argv[1], "--check-configuration") == 0)
+        return check_configuration();
     if (argc > 1) {
-        fprintf(stderr, "sbxctl-helper takes no arguments; see sbxctl-helper.service.\n");
+        fprintf(stderr, "sbxctl-helper takes no argument but --check-configuration; see "
+                        "sbxctl-helper(8).\n");
         return EXIT_FAILURE;
     }
     (void)signal(SIGPIPE, SIG_IGN);

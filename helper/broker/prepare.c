@@ -78,9 +78,9 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
 }
 
 static int start(struct prepare *prepare, sd_event *loop, const char *name, const char *image,
-                 bool any_state)
+                 struct engine_prepare how)
 {
-    struct engine_message message = { .type = ENGINE_PREPARE, .prepare.any_state = any_state };
+    struct engine_message message = { .type = ENGINE_PREPARE, .prepare = how };
     int r;
 
     if (strlen(image) >= sizeof(message.prepare.image))
@@ -96,22 +96,38 @@ static int start(struct prepare *prepare, sd_event *loop, const char *name, cons
     return r < 0 ? r : 0;
 }
 
-int prepare_begin(sd_event *loop, const char *name, const char *image, bool any_state,
-                  uint64_t silence_usec, prepare_fn fn, void *userdata, struct prepare **ret)
+static int begin(sd_event *loop, const char *name, const char *image, struct engine_prepare how,
+                 const struct prepare *from, struct prepare **ret)
 {
-    struct prepare *prepare = calloc(1, sizeof(*prepare));
+    struct prepare *prepare = malloc(sizeof(*prepare));
     int r;
 
     if (!prepare)
         return -ENOMEM;
-    *prepare = (struct prepare){
-        .engine = -1, .silence_usec = silence_usec, .fn = fn, .userdata = userdata
-    };
-    r = start(prepare, loop, name, image, any_state);
+    *prepare = *from;
+    r = start(prepare, loop, name, image, how);
     if (r < 0) {
         prepare_free(prepare);
         return r;
     }
     *ret = prepare;
     return 0;
+}
+
+int prepare_begin(sd_event *loop, const char *name, const char *image, bool any_state,
+                  uint64_t silence_usec, prepare_fn fn, void *userdata, struct prepare **ret)
+{
+    const struct prepare from = {
+        .engine = -1, .silence_usec = silence_usec, .fn = fn, .userdata = userdata
+    };
+    return begin(loop, name, image, (struct engine_prepare){ .any_state = any_state }, &from, ret);
+}
+
+int prepare_look(sd_event *loop, const char *name, const char *image, uint64_t silence_usec,
+                 prepare_fn fn, void *userdata, struct prepare **ret)
+{
+    const struct prepare from = {
+        .engine = -1, .silence_usec = silence_usec, .fn = fn, .userdata = userdata
+    };
+    return begin(loop, name, image, (struct engine_prepare){ .look = true }, &from, ret);
 }

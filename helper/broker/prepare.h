@@ -35,5 +35,9 @@ typedef void (*prepare_fn)(const struct prepare_event *event, void *userdata);
  * sandbox_connect(). */
 int prepare_begin(sd_event *loop, const char *name, const char *image, bool any_state,
                   uint64_t silence_usec, prepare_fn fn, void *userdata, struct prepare **ret);
+/* The same, but the image is only looked for: if it is not here, the engine refuses with
+ * ENGINE_PHASE_MISSING. */
+int prepare_look(sd_event *loop, const char *name, const char *image, uint64_t silence_usec,
+                 prepare_fn fn, void *userdata, struct prepare **ret);
 /* Hangs up, which ends what the engine does for it. NULL is fine. */
 struct prepare *prepare_free(struct prepare *prepare);

@@ -77,6 +77,7 @@ static const struct json_field error_fields[] = {
 static const struct json_field prepare_fields[] = {
     FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
     FIELD_BOOL(incoming, "anyState", message.prepare.any_state),
+    FIELD_BOOL(incoming, "look", message.prepare.look),
 };
 static const struct json_field prepared_fields[] = {
     FIELD_TEXT(incoming, "image", image, ENGINE_TEXT_MAX),
@@ -268,7 +269,8 @@ static int add_error(json_object *o, const struct engine_error *m)
 static int add_prepare(json_object *o, const struct engine_prepare *m)
 {
     int r = json_add_string(o, "image", m->image);
-    return r < 0 ? r : json_add_bool(o, "anyState", m->any_state);
+    r = r < 0 ? r : json_add_bool(o, "anyState", m->any_state);
+    return r < 0 || !m->look ? r : json_add_bool(o, "look", true);
 }
 
 static int add_prepared(json_object *o, const struct engine_prepared *m)

@@ -42,6 +42,7 @@
 #define ENGINE_PHASE_DOWNLOAD "download"
 #define ENGINE_PHASE_RUNNING "running" /* of a prepare's: how many sandboxes of how many */
 #define ENGINE_PHASE_LOST "lost"       /* of an error */
+#define ENGINE_PHASE_MISSING "missing" /* of an error, when an image was only looked for */
 
 enum engine_type {
     ENGINE_START,
@@ -124,6 +125,8 @@ struct engine_error {
 struct engine_prepare {
     char image[ENGINE_TEXT_MAX + 1]; /* may be empty */
     bool any_state; /* of the image will do, if it is here; else it is pulled in any case */
+    bool look; /* for the image, and pull nothing: an error with ENGINE_PHASE_MISSING if it is not
+                  here */
 };
 
 struct engine_prepared {

@@ -58,6 +58,7 @@ static const struct engine_message messages[] = {
                                .leftovers = UINT64_MAX } },
     { ENGINE_PREPARE, .prepare = { .image = "debian:12" } },
     { ENGINE_PREPARE, .prepare = { .image = "", .any_state = true } },
+    { ENGINE_PREPARE, .prepare = { .image = "debian:12", .look = true } },
     { ENGINE_PREPARED, .prepared = { .image = "debian:12", .image_digest = "sha256:0" } },
     { ENGINE_ERROR,
       .error = { .phase = "start", .message = "A \"sentence\"\nwith \xc3\xa4 and \\." } },

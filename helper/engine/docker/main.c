@@ -22,13 +22,13 @@
 #define SANDBOX_USER "sbxctl-sandbox"
 #define CLEAN_UP_SEC 60
 
-static int load_config(struct config *ret)
+static int load_config(struct config *ret, const char *prefix)
 {
     _cleanup_free_ char *error = NULL;
 
     int r = config_load(CONFIG_PATH, ret, &error);
     if (r < 0)
-        fprintf(stderr, SD_ERR "%s\n", error ? error : strerror(-r));
+        fprintf(stderr, "%s%s\n", prefix, error ? error : strerror(-r));
     return r;
 }
 
@@ -94,7 +94,7 @@ static int run(struct config *config)
     struct service service = { .config = config, .searched = searched_new() };
     struct engine_service loop;
 
-    int r = load_config(config);
+    int r = load_config(config, SD_ERR);
     r = r < 0 ? r : find_user(&service);
     r = r < 0 ? r : make_id(&service);
     r = r < 0 ? r : engine_service_open(&loop);
@@ -110,11 +110,12 @@ static int run(struct config *config)
     return serve(&service, &loop);
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
     struct config config = { 0 };
+    bool is_check = argc == 2 && strcmp(argv[1], "--check-configuration") == 0;
 
-    int r = run(&config);
+    int r = is_check ? load_config(&config, "") : run(&config);
     config_release(&config);
     return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

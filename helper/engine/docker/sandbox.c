@@ -383,6 +383,23 @@ static int end(struct sandbox *s, enum outcome outcome)
 
 /* ---- all of it */
 
+/* Whether the image is here. That it is not is an answer, and no failure for the journal. */
+static int look_for_image(struct sandbox *s)
+{
+    struct engine_message missing = { .type = ENGINE_ERROR, .error.phase = ENGINE_PHASE_MISSING };
+    int r = image_reference_is_valid(s->start.image)
+                ? image_find(&s->api, s->start.image, &s->image)
+                : -EINVAL;
+
+    if (r == -ENOENT && !s->api.unusable) {
+        snprintf(missing.error.message, sizeof(missing.error.message), "%s", s->api.error);
+        engine_send(s->broker, &missing, NULL, 0);
+    } else if (r < 0) {
+        refuse_api(s, r);
+    }
+    return r;
+}
+
 /* Without a sandbox: whether there could be one, and of which image. */
 static int answer_prepare(struct sandbox *s, const struct engine_prepare *wanted)
 {
@@ -392,7 +409,7 @@ static int answer_prepare(struct sandbox *s, const struct engine_prepare *wanted
     if (r < 0)
         refuse_api(s, r);
     else if (wanted->image[0])
-        r = get_image(s, !wanted->any_state);
+        r = wanted->look ? look_for_image(s) : get_image(s, !wanted->any_state);
     if (r >= 0)
         dialogue_send_prepared(s->broker, wanted->image, s->image.digest);
     return 0;

@@ -87,13 +87,13 @@ static int hide_memory(void)
     return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-static int load_config(struct config *ret)
+static int load_config(struct config *ret, const char *prefix)
 {
     _cleanup_free_ char *error = NULL;
 
     int r = config_load(CONFIG_PATH, ret, &error);
     if (r < 0)
-        fprintf(stderr, SD_ERR "%s\n", error ? error : strerror(-r));
+        fprintf(stderr, "%s%s\n", prefix, error ? error : strerror(-r));
     return r;
 }
 
@@ -194,7 +194,7 @@ static int run(struct config *config)
 
     int r = hide_memory();
     r = r < 0 ? r : forget_environment();
-    r = r < 0 ? r : load_config(config);
+    r = r < 0 ? r : load_config(config, SD_ERR);
     r = r < 0 ? r : load_key();
     r = r < 0 ? r : make_ids(&service);
     r = r < 0 ? r : engine_service_open(&loop);
@@ -209,11 +209,12 @@ static int run(struct config *config)
     return serve(&service, &loop);
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
     struct config config = { 0 };
+    bool is_check = argc == 2 && strcmp(argv[1], "--check-configuration") == 0;
 
-    int r = run(&config);
+    int r = is_check ? load_config(&config, "") : run(&config);
     key_forget();
     config_release(&config);
     return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
