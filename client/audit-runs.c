@@ -284,7 +284,7 @@ int audit_runs_add_result(struct audit_runs *runs, json_object *result, uint32_t
         { "timeUSec", "startedUSec" },
         { "startedUSec", "startedUSec" },
         { "endedUSec", "endedUSec" },
-        { "mark", "mark" },
+        { "mark", "verdict" },
     };
     static const char *const limits[][2] = {
         { "network", "network" },       { "memoryBytes", "memoryBytes" },

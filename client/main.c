@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/complete.h"
 #include "client/exit-status.h"
 #include "client/say.h"
 #include "client/verb.h"
@@ -93,6 +94,9 @@ int main(int argc, char **argv)
         printf("sbxctl %s\n", SBXCTL_VERSION);
         return print_end();
     }
+
+    if (strcmp(argv[1], "--complete") == 0 && argc == 3)
+        return complete(argv[2]);
 
     const struct verb *verb = verb_find(argv[1]);
     if (!verb)

@@ -3,7 +3,9 @@
 
 verbs.py ids TOML OUTPUT              numbers for verbs and options, as C enums
 verbs.py tables TOML OUTPUT           the tables of client/verb.c, as C
-verbs.py man TOML OUTPUT TEMPLATE     the man page: TEMPLATE with its line @VERBS@ replaced
+verbs.py bash|zsh|fish TOML OUTPUT    completions (client/completions.py)
+
+docs/manual.py has the man pages of it.
 """
 import json
 import sys
@@ -78,17 +80,20 @@ def man(verbs):
             yield f".TP\n{label}\n{roff(option['text'])}"
 
 
+def load(path):
+    with open(path, "rb") as f:
+        return tomllib.load(f)["verb"]
+
+
 def main():
-    kind, source, target, *template = sys.argv[1:]
-    with open(source, "rb") as f:
-        verbs = tomllib.load(f)["verb"]
-    lines = {"ids": ids, "tables": tables, "man": man}[kind](verbs)
-    text = "\n".join(lines) + "\n"
-    if kind == "man":
-        with open(template[0], encoding="ascii") as f:
-            text = f.read().replace("@VERBS@\n", text)
+    kind, source, target = sys.argv[1:]
+    makers = {"ids": ids, "tables": tables} | completions.MAKERS
+    text = "\n".join(makers[kind](load(source))) + "\n"
     with open(target, "w", encoding="ascii") as f:
         f.write(text)
 
 
-main()
+if __name__ == "__main__":
+    import completions
+
+    main()

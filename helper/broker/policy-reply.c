@@ -5,6 +5,8 @@
 #include "broker/survey.h"
 #include "egress/protocol-lists.h"
 
+#include <string.h>
+
 struct policy_question {
     struct manager *manager;
     struct varlink_call *call;
@@ -75,6 +77,30 @@ static json_object *packages_object(const struct config_packages *packages)
     return TAKE_PTR(object);
 }
 
+/* Not twice, which lists of a few dozen bear. */
+static int add_image(json_object *array, const char *image)
+{
+    if (!image)
+        return 0;
+    for (size_t i = 0; i < json_object_array_length(array); i++)
+        if (strcmp(json_object_get_string(json_object_array_get_idx(array, i)), image) == 0)
+            return 0;
+    return json_append(array, json_object_new_string(image));
+}
+
+/* Those that anybody may run in, as they are written in the configuration. */
+static json_object *images_array(const struct config *config)
+{
+    _cleanup_json_ json_object *array = json_object_new_array();
+    int r = array ? add_image(array, config->image) : -ENOMEM;
+
+    for (size_t i = 0; r >= 0 && i < config->n_languages; i++)
+        r = add_image(array, config->languages[i].image);
+    for (char *const *image = config->images; r >= 0 && *image; image++)
+        r = add_image(array, *image);
+    return r < 0 ? NULL : TAKE_PTR(array);
+}
+
 /* Limits that are not set are left out. */
 static json_object *queue_object(const struct queue *queue)
 {
@@ -135,6 +161,7 @@ static json_object *policy_object(const struct manager *manager, uid_t uid, json
         json_add(reply, "languages", languages_object(config)) < 0 ||
         json_add(reply, "results", results_object(manager, uid)) < 0 ||
         json_add(reply, "queue", queue_object(&manager->queue)) < 0 ||
+        json_add(reply, "images", images_array(config)) < 0 ||
         json_add(reply, "network", network_object(&config->network)) < 0 ||
         json_add(reply, "packages", packages_object(&config->packages)) < 0 ||
         json_add_string(reply, "engine", config->engine) < 0)
