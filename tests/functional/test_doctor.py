@@ -10,7 +10,7 @@ import time
 import pytest
 
 import e2b_engine
-from approvals import restart_polkit
+from docker_registry import registry  # noqa: F401 (a fixture)
 
 DROPIN = "/etc/sbxctl/sbxctl.conf.d/99-broken.conf"
 LOADED_RULE = "/etc/polkit-1/rules.d/30-broken.rules"
@@ -326,15 +326,7 @@ def test_what_is_wrong_is_told_in_words_too(machine):
         )
 
 
-# They take the time that is waited for an answer.
-SLOW = ("helper_hangs", "polkit_hangs")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in BROKEN]
-)
-def test_it_names_the_cause_and_the_command_that_mends_it(machine, name):
-    broken = BROKEN[name]
+def mends(machine, broken):
     doctor = Doctor(machine, broken.user, broken.prefix)
     with ruined(machine, broken):
         bad = doctor.bad()
@@ -345,6 +337,78 @@ def test_it_names_the_cause_and_the_command_that_mends_it(machine, name):
         assert found["meaning"].endswith(".")
         mended = after(machine, broken, found["command"])
         machine.wait_for(lambda: mended.bad() == [], 20, f"{found['command']!r} to mend it: {mended.bad()}")
+
+
+# Those that are tried each time; most of the others are like one of them.
+QUICK = (
+    "socket_masked", "helper_killed_at_each_start", "polkit_masked", "no_agent", "rule_that_does_not_load",
+    "journald_stopped", "cgroup_controller_missing", "no_user_namespaces", "old_kernel", "wrong_clock", "wrong_owner",
+    "wrong_mode", "unknown_key", "configuration_of_another", "default_engine_stopped", "dockerd_stopped",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in BROKEN]
+)
+def test_it_names_the_cause_and_the_command_that_mends_it(machine, name):
+    mends(machine, BROKEN[name])
+
+
+@pytest.mark.long
+def test_a_helper_from_before_an_upgrade_is_told(machine):
+    version = machine.sbxctl(["--version"]).text.split()[1]
+    helper = "/usr/lib/sbxctl/sbxctl-helper"
+    mends(machine, Broken(
+        f"""systemctl stop sbxctl-helper.service
+        mv {helper} /usr/lib/sbxctl/new; sed 's/{version}/9.9.9/g' /usr/lib/sbxctl/new >{helper}; chmod 0755 {helper}
+        sbxctl policy >/dev/null; mv /usr/lib/sbxctl/new {helper}""",
+        "version", "the helper has version 9.9.9", "systemctl restart sbxctl-helper.service", state="warning",
+    ))
+
+
+@pytest.mark.long
+def test_a_system_without_its_bus_is_told(machine):
+    mends(machine, Broken(
+        "systemctl stop dbus.socket dbus.service", "bus", "dbus.socket is not active", "dbus.socket",
+        heal="systemctl restart systemd-logind.service polkit.service",
+    ))
+
+
+# ---- engines that need something from elsewhere
+
+
+@pytest.fixture
+def cloud_engine(machine, cloud):
+    machine.run(["systemctl", "enable", "--now", "sbxctl-engine-e2b.socket"], check=True)
+    yield cloud
+    machine.run(["systemctl", "disable", "--now", "sbxctl-engine-e2b.socket"], check=True)
+    e2b_engine.stop(machine)
+
+
+@pytest.mark.parametrize("ruin, what", [
+    (f"rm {e2b_engine.CREDENTIAL}", "has no key"),
+    (f"echo e2b_{'1' * 40} >{e2b_engine.CREDENTIAL}", "does not accept this machine's key"),
+])
+def test_a_missing_or_wrong_key_of_the_cloud_is_told(machine, cloud_engine, ruin, what):
+    assert Doctor(machine).bad() == []
+    mends(machine, Broken(
+        f"{ruin}; systemctl stop {e2b_engine.UNIT}", "engines", what, e2b_engine.CREDENTIAL, state="warning",
+        input=e2b_engine.KEY.encode(),
+    ))
+
+
+@pytest.mark.long
+def test_a_missing_image_is_told(machine, registry):
+    image, _ = registry.push("doctor:1")
+    lines = ["[Helper]", "Engine=docker", "[Images]", f"Default={image}"]
+    for language in ("python", "node", "perl", "ruby"):
+        lines += [f"[Language {language}]", f"Image={image}"]
+    with machine.configured("\n".join(lines) + "\n"):
+        machine.run(["sbxctl", "pull", image], check=True)
+        mends(machine, Broken(
+            f"docker rmi {image}", "images", f"The image {image} is not on this machine", f"sbxctl pull {image}",
+            state="warning", user="alice",
+        ))
 
 
 def after(machine, broken, command):
