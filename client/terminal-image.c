@@ -126,7 +126,7 @@ static int write_kitty(const char *data, size_t size)
 
     if (size < sizeof(png) - 1 || memcmp(data, png, sizeof(png) - 1) != 0)
         return -EOPNOTSUPP;
-    text = base64_encode(data, size);
+    text = base64_encode(data, size, NULL);
     if (!text)
         return -ENOMEM;
     for (size_t at = 0, length = strlen(text); at < length; at += KITTY_CHUNK) {
@@ -141,7 +141,7 @@ static int write_kitty(const char *data, size_t size)
 
 static int write_iterm(const char *data, size_t size)
 {
-    _cleanup_free_ char *text = base64_encode(data, size);
+    _cleanup_free_ char *text = base64_encode(data, size, NULL);
 
     if (!text)
         return -ENOMEM;
