@@ -22,9 +22,9 @@ struct doctor {
     sd_bus *manager;       /* by which PID 1 can be asked; NULL if by none */
     /* What the helper said, NULL if it did not. */
     json_object *policy, *engines;
-    const char *version;                       /* borrowed */
-    json_object *info;                         /* that it is borrowed from */
-    int helper_error;                          /* of asking it, 0 if it answered */
+    const char *version;                                     /* borrowed */
+    json_object *info;                                       /* that it is borrowed from */
+    int helper_error;                                        /* of asking it, 0 if it answered */
     bool configuration_is_bad, state_is_bad, helper_is_down; /* told already */
 };
 
