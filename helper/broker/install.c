@@ -321,7 +321,8 @@ static json_object *make_request(const struct install *install, const struct ins
         json_add_bool(request, "requireHashes", from->require_hashes) < 0 ||
         json_add_bool(request, "onlyBinary", packages->only_binary) < 0 ||
         json_add_uint64(request, "bytes", packages->layer_bytes) < 0 ||
-        json_add_uint64(request, "seconds", packages->timeout_usec / 1000000) < 0)
+        json_add_uint64(request, "seconds", packages->timeout_usec / 1000000) < 0 ||
+        json_add_uint64(request, "most", INSTALL_RESOLVED_MAX) < 0)
         return NULL;
     return TAKE_PTR(request);
 }
@@ -503,7 +504,9 @@ static void ended(struct install *install, const struct engine_ended *told)
 {
     if (told->oom_kills != UINT64_MAX && told->oom_kills > 0)
         FAIL(install, "too-large",
-             "Ask for fewer or smaller packages; the administrator sets LayerSize= in [Packages].",
+             "Ask for fewer or smaller packages; the administrator sets LayerSize= in [Packages] "
+             "and "
+             "Memory= in [Ceiling].",
              "Installing the packages needs more memory than is allowed here.");
     if (install->output >= 0)
         while (read_output(install))
@@ -573,9 +576,13 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     }
 }
 
+/* What is installed lies in memory, too, but no sandbox has more of it than the administrator's
+ * most. */
 uint64_t install_memory(const struct config *config)
 {
-    return config->packages.layer_bytes + MEMORY_BYTES;
+    uint64_t wanted = config->packages.layer_bytes + MEMORY_BYTES;
+
+    return wanted < config->ceiling.memory_bytes ? wanted : config->ceiling.memory_bytes;
 }
 
 uint64_t install_cpus(const struct config *config)

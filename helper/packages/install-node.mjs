@@ -1,11 +1,12 @@
 // Installs Node packages into a folder, for one sandbox of sbxctl's: install-node.mjs REQUEST
 //
 // The same as install-python.py, and the same events, with npm instead of pip; see there. The request has target, which
-// becomes a node_modules, index (the URL of a registry), requirements (NAME or NAME@RANGE), bytes and seconds. No script
-// of a package runs. It has to run on Node 18.
+// becomes a node_modules, index (the URL of a registry), requirements (NAME or NAME@RANGE), bytes, seconds and most. No
+// script of a package runs. It has to run on Node 18.
 
 import { execFile } from "node:child_process";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { relative, resolve } from "node:path";
 
 const OUTPUT_MAX = 16 << 20;
 // All of the environment that npm gets: how to find programs and the registry, and nothing that sets it otherwise.
@@ -109,6 +110,17 @@ function resolved(work) {
     }));
 }
 
+// The programs of packages, which npm makes links of: a layer has none, so a line of shell stands for each.
+function replaceLinks(folder) {
+    for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+        const path = `${folder}/${name}`;
+        const target = relative(folder, resolve(folder, readlinkSync(path)));
+        rmSync(path);
+        const quoted = `'/${target.replaceAll("'", "'\\''")}'`;
+        writeFileSync(path, `#!/bin/sh\nexec "\${0%/*}"${quoted} "$@"\n`, { mode: 0o755 });
+    }
+}
+
 async function install(request) {
     const work = `${request.target}.work`;
     const deadline = Date.now() + request.seconds * 1000;
@@ -123,6 +135,9 @@ async function install(request) {
     if (asked.error)
         throw explain(request, asked);
     const packages = resolved(work);
+    if (packages.length > request.most)
+        throw new Failure("too-large", `What is asked for needs ${packages.length} packages, and no more than `
+            + `${request.most} can be had at once.`, "Ask for fewer packages.");
     tell("resolved", { packages });
 
     progress("download", 0, packages.length);
@@ -130,6 +145,7 @@ async function install(request) {
     if (got.error)
         throw explain(request, got);
     progress("install", packages.length, packages.length);
+    replaceLinks(`${work}/node_modules/.bin`);
     renameSync(`${work}/node_modules`, request.target);
 }
 

@@ -13,6 +13,7 @@ The request is a JSON file:
   onlyBinary    whether only wheels will do, so that no foreign build script runs
   bytes         the largest file that may come or be made
   seconds       time for it all
+  most          how many packages may be resolved
 
 It tells on standard output what it does, in JSON lines with an "event":
   progress      phase (resolve, download, install), current, total (0: unknown), name
@@ -200,6 +201,11 @@ def first(match):
     return match.group(1) if match else ""
 
 
+def too_many(number, most):
+    return Failure("too-large", f"What is asked for needs {number} packages, and no more than {most} can be had at once.",
+                   "Ask for fewer packages.")
+
+
 # ---- the steps
 
 
@@ -274,6 +280,8 @@ def install(request):
     pip = Pip(request, work)
     get_wheels(pip, request, wheels, f"{work}/requirements.txt")
     files = sorted(glob.glob(f"{glob.escape(wheels)}/*.whl"))
+    if len(files) > request["most"]:
+        raise too_many(len(files), request["most"])
     tell("resolved", packages=[describe(file) for file in files])
 
     progress("install", 0, len(files), "")

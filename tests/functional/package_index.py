@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import threading
 import time
 import zipfile
 
@@ -154,15 +155,23 @@ def linked_entry(path, target):
     return info
 
 
+STEEP = """#!/usr/bin/env node
+console.log(`steeped ${require("./index.js").version} [${process.argv.slice(2)}]`);
+"""
+
+
 def npm_projects():
     """{name: {version: (File, manifest)}}"""
     plain = {"index.js": "module.exports = 'plain';\n"}
     script = {"install": f"touch {MARKER}", "postinstall": f"touch {MARKER}"}
     odd = [("package/../../escaped.js", "x"), ("/tmp/escaped.js", "x"), linked_entry("package/passwd", "/etc/passwd")]
     return {
-        "kettle": {v: npm_tarball("kettle", v, {"index.js": f"exports.version = '{v}';\nexports.leaf = require('leaf');\n"},
-                                  dependencies={"leaf": "^1.0.0"}, bin={"steep": "index.js"}) for v in ("1.0.0", "2.0.0")},
+        "kettle": {v: npm_tarball("kettle", v, {"index.js": f"exports.version = '{v}';\nexports.leaf = require('leaf');\n",
+                                                "steep.js": STEEP},
+                                  dependencies={"leaf": "^1.0.0"}, bin={"steep": "steep.js"}) for v in ("1.0.0", "2.0.0")},
         "leaf": {v: npm_tarball("leaf", v, {"index.js": f"module.exports = '{v}';\n"}) for v in ("1.0.0", "1.1.0")},
+        "@tea/quo'ted": {"1.0.0": npm_tarball("@tea/quo'ted", "1.0.0", {"it's.js": "#!/usr/bin/env node\nconsole.log('poured');\n"},
+                                              bin={"pour": "it's.js"})},
         "@tea/pot": {"1.0.0": npm_tarball("@tea/pot", "1.0.0", plain)},
         "scripted": {"1.0.0": npm_tarball("scripted", "1.0.0", plain, scripts=script)},
         "orphan": {"1.0.0": npm_tarball("orphan", "1.0.0", plain, dependencies={"nowhere": "*"})},
@@ -192,13 +201,14 @@ JSON_PAGE = "application/vnd.pypi.simple.v1+json"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/simple/ and /html/ (the same, but never JSON) are Python's; /npm/ is npm's. /slow/ never answers, /trickle/
-    and /endless/ never end, /broken/ has an error for every request, /requests tells what was asked for."""
+    """/simple/ and /html/ (the same, but never JSON) are Python's; /npm/ is npm's. /gated/ is /simple/ that answers when
+    /open was asked for. /slow/ never answers, /trickle/ and /endless/ never end, /broken/ has an error for every request, /requests tells what was asked for."""
 
     protocol_version = "HTTP/1.1"
     python = {}
     npm = {}
     requests = []
+    gate = threading.Event()
 
     def log_message(self, *_):
         pass
@@ -298,6 +308,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.npm_file(rest)
             elif kind == "requests":
                 self.send(json.dumps(self.requests).encode(), "application/json")
+            elif kind == "gated":
+                self.gate.wait()
+                self.python_page("simple", rest)
+            elif kind == "open":
+                self.gate.set()
+                self.send(b"", "text/plain")
             elif kind == "slow":
                 time.sleep(3600)
             elif kind == "trickle":

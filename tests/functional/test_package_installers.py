@@ -40,7 +40,7 @@ class Installer:
     def start(self, index, *requirements, limits=(), **more):
         self.folder = self.machine.directory()
         request = {"target": f"{self.folder}/{self.tree}", "index": index, "requirements": requirements,
-                   "bytes": 32 << 20, "seconds": 60} | more
+                   "bytes": 32 << 20, "seconds": 60, "most": 1000} | more
         self.machine.write(f"{self.folder}/request", json.dumps(request).encode(), "alice")
         return self.machine.run([*limits, *self.command, self.path, f"{self.folder}/request"], "alice", timeout=90)
 
@@ -171,6 +171,12 @@ def test_settings_of_the_user_mean_nothing(python, index, machine):
         assert python.install(f"{index}/simple/", "leaf", limits=["env", f"PIP_INDEX_URL={DEAD}/", "PIP_NO_INDEX=1"])
     finally:
         machine.run(["rm", "-r", "/home/alice/.config/pip"], check=True)
+
+
+def test_more_packages_than_can_be_told_of_are_refused(python, index):
+    assert set(python.install(f"{index}/simple/", "tea", most=2)) == {"tea", "leaf"}
+    failure = python.failure(f"{index}/simple/", "tea", most=1)
+    assert failure["kind"] == "too-large" and "needs 2 packages, and no more than 1" in failure["message"]
 
 
 # Each of these is one line with what to do.
@@ -313,6 +319,19 @@ def test_node_package_that_is_called_otherwise_is_told_by_its_own_name(node, ind
 def test_node_progress_is_told_in_order(node, index):
     phases = [event["phase"] for event in node.events(f"{index}/npm/", "kettle") if event["event"] == "progress"]
     assert phases == ["resolve", "download", "install"]
+
+
+def test_more_node_packages_than_can_be_told_of_are_refused(node, index):
+    failure = node.failure(f"{index}/npm/", "kettle", most=1)
+    assert failure["kind"] == "too-large" and "needs 2 packages, and no more than 1" in failure["message"]
+
+
+def test_programs_of_node_packages_are_no_links(node, index, machine):
+    node.install(f"{index}/npm/", "kettle", "@tea/quo'ted")
+    assert {node.files()[f".bin/{name}"] for name in ("steep", "pour")} == {"f"}
+    for name, said in (("steep", "steeped 2.0.0 [a b,]"), ("pour", "poured")):
+        done = machine.run([f"{node.folder}/node_modules/.bin/{name}", "a b", ""], "alice", check=True)
+        assert done.text == said + "\n"
 
 
 def test_no_script_of_a_node_package_runs(node, index, require):

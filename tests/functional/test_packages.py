@@ -78,9 +78,13 @@ def layers(machine, user="alice"):
     return json.loads(machine.sbxctl(["packages", "--json"], user).stdout)["layers"]
 
 
+def fetch(machine, path):
+    program = f"import urllib.request as r; print(r.urlopen('{INDEX}{path}').read().decode())"
+    return machine.run(["python3", "-c", program], check=True).text
+
+
 def requests(machine):
-    fetch = f"import urllib.request as r; print(r.urlopen('{INDEX}/requests').read().decode())"
-    return json.loads(machine.run(["python3", "-c", fetch], check=True).text)
+    return json.loads(fetch(machine, "/requests"))
 
 
 @contextlib.contextmanager
@@ -89,6 +93,11 @@ def asked(machine):
     before, between = len(requests(machine)), []
     yield between
     between += [path for path in requests(machine)[before:] if path != "/requests"]
+
+
+def starting(machine, user="alice"):
+    runs = json.loads(machine.sbxctl(["ps", "--json"], user).stdout)["runs"]
+    return [run for run in runs if run["status"] == "starting"]
 
 
 def records(machine, run_id):
@@ -137,8 +146,11 @@ def test_second_run_builds_nothing(machine, engine):
 
 def test_two_runs_that_need_the_same_build_it_once(machine):
     command = ["sbxctl", "run", "--json", "--with", "tea", "-c", TEA]
-    with asked(machine) as paths:
+    with asked(machine) as paths, machine.configured(f"[Packages]\nIndex={INDEX}/gated/\n"):
         both = [machine.popen(command, "alice") for _ in range(2)]
+        machine.wait_for(lambda: len(starting(machine)) == 2, 10, "both to wait")
+        machine.wait_for(lambda: "/gated/tea/" in requests(machine), 10, "the index to be asked")
+        fetch(machine, "/open")
         results = [json.loads(running.finish().stdout) for running in both]
     assert [result["stdout"]["text"] for result in results] == [MADE_OF_TEA] * 2, results
     assert len([path for path in paths if path.startswith("/files/tea")]) == 1
@@ -172,6 +184,15 @@ def test_node_has_its_packages_too(machine, engine):
     module = machine.script("import kettle from 'kettle'; import pot from '@tea/pot'; console.log(pot, kettle.version)", "s.mjs")
     result = machine.run_json(["--with", "kettle", "--with", "@tea/pot", "--engine", engine, module])
     assert result["stdout"]["text"] == "plain 2.0.0\n", result
+
+
+def test_programs_of_packages_are_found(machine, engine):
+    args = ["--engine", engine]
+    assert run(machine, "shadow", code="import subprocess; print(subprocess.call('steep'))", args=args)["stdout"]["text"] == "0\n"
+    code = "for (const words of [['steep', 'a b'], ['npx', '--no', 'steep', 'c']])" \
+           "console.log(require('child_process').execFileSync(words[0], words.slice(1)).toString().trim())"
+    result = run(machine, "kettle", code=code, args=["-l", "node", *args])
+    assert result["stdout"]["text"] == "steeped 2.0.0 [a b]\nsteeped 2.0.0 [c]\n", result
 
 
 def test_a_run_has_no_network_by_its_packages(machine):
@@ -347,8 +368,9 @@ def test_installing_sandbox_reaches_the_index_and_sees_nothing_of_the_run(machin
     secret = machine.script("the input", "input.txt")
     try:
         with machine.configured("[Language python]\nInterpreter=sbxctl-test-probe\n"):
-            args = ["--file", secret, "--env", "SECRET=1", "--network", "--no-ask-password"]
-            error = failure(machine, "leaf", args=args[:4], code="the script")
+            # Over systemd, since it is a program of the machine.
+            args = ["--engine", "systemd", "--file", secret, "--env", "SECRET=1"]
+            error = failure(machine, "leaf", args=args, code="the script")
     finally:
         machine.run(["rm", probe], check=True)
     found = json.loads(error["reason"].replace('\\\\"', '"'))
@@ -451,8 +473,7 @@ def test_cancelled_run_ends_its_installation(machine, hanging, engine):
 def test_installation_goes_on_for_a_run_that_waits_for_it(machine, hanging, engine):
     first = hanging()
     second = machine.popen(["sbxctl", "run", "--engine", engine, "--with", "tea", "-c", TEA], "alice")
-    starting = lambda: [r for r in json.loads(machine.sbxctl(["ps", "--json"]).stdout)["runs"] if r["status"] == "starting"]
-    machine.wait_for(lambda: len(starting()) == 2, 10, "both to wait")
+    machine.wait_for(lambda: len(starting(machine)) == 2, 10, "both to wait")
     first.signal("INT")
     assert first.finish().status == 130
     assert len(ENGINES[engine](machine).sandboxes()) == 1
