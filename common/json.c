@@ -235,6 +235,11 @@ const char *json_get_string(json_object *object, const char *key)
     return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
 }
 
+uint64_t json_get_number(json_object *object, const char *key)
+{
+    return json_object_get_uint64(json_object_object_get(object, key));
+}
+
 const char *json_text(json_object *object, size_t *ret_size)
 {
     return json_object_to_json_string_length(

@@ -63,6 +63,9 @@ int json_dispatch(json_object *object, const struct json_field *fields, size_t n
  * something else. */
 const char *json_get_string(json_object *object, const char *key);
 
+/* The same of a number; 0 if there is none. */
+uint64_t json_get_number(json_object *object, const char *key);
+
 /* Serialises without escaping slashes. Borrowed from @object, valid until it changes. */
 const char *json_text(json_object *object, size_t *ret_size);
 

@@ -20,6 +20,10 @@ struct install_request {
     bool require_hashes;
 };
 
+/* Copies all that @from points to. Returns 0 or -ENOMEM; @to is to be released either way. */
+int install_request_copy(struct install_request *to, const struct install_request *from);
+void install_request_release(struct install_request *request);
+
 /* How it ended. */
 struct install_result {
     const struct install_failure *failure; /* NULL: well */

@@ -2,12 +2,15 @@
 #include "broker/layer-key.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <limits.h>
+#include <sys/stat.h>
 
-#define FORMAT "1"
+/* 2: programs of Node's packages are no links. */
+#define FORMAT "2"
 
 /* Each text with its NUL, so that no two layers make the same bytes. */
 static bool add(EVP_MD_CTX *context, const char *text)
@@ -54,17 +57,34 @@ int layer_key_make(const struct layer_parts *parts, char ret[LAYER_KEY_LENGTH + 
     return ok ? 0 : -EIO;
 }
 
-int layer_interpreter(const char *name, char **ret)
+/* Takes over @path. */
+static int identify(char *path, char **ret)
+{
+    struct stat st;
+
+    if (strchr("0123456789", path[strlen(path) - 1])) {
+        *ret = path;
+        return 0;
+    }
+    int r = stat(path, &st) < 0 ? -errno : 0;
+    if (r == 0 && asprintf(ret, "%s %" PRIu64 " %" PRIu64, path, (uint64_t)st.st_size,
+                           (uint64_t)st.st_mtime) < 0)
+        r = -ENOMEM;
+    free(path);
+    return r;
+}
+
+int layer_interpreter(const char *root, const char *name, char **ret)
 {
     static const char *const folders[] = { "/usr/local/bin", "/usr/bin" };
     char path[PATH_MAX];
 
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        if (snprintf(path, sizeof(path), "%s/%s", folders[i], name) >= (int)sizeof(path))
+        if (snprintf(path, sizeof(path), "%s%s/%s", root, folders[i], name) >= (int)sizeof(path))
             return -ENAMETOOLONG;
-        *ret = realpath(path, NULL);
-        if (*ret)
-            return 0;
+        char *real = realpath(path, NULL);
+        if (real)
+            return identify(real, ret);
     }
     return -ENOENT;
 }

@@ -30,6 +30,7 @@ struct layer_parts {
 /* Returns 0 or -EIO. */
 int layer_key_make(const struct layer_parts *parts, char ret[LAYER_KEY_LENGTH + 1]);
 
-/* Which program @name is on this machine, with its version as far as the path has one:
- * "/usr/bin/python3.13". Returns 0 with a string to be freed, or a negative errno. */
-int layer_interpreter(const char *name, char **ret);
+/* Which program @name is on this machine: "/usr/bin/python3.13" where the path has the version,
+ * else with the file's size and time, which another version has not: "/usr/bin/node 98304 1743434".
+ * Looks below @root. Returns 0 with a string to be freed, or a negative errno. */
+int layer_interpreter(const char *root, const char *name, char **ret);

@@ -2,6 +2,7 @@
  * image, its key, a look whether there is such a layer, and if there is none a build, which it may
  * share. Nothing is built before the store has told what there is. */
 #include "broker/layers.h"
+#include "broker/layer-list.h"
 #include "broker/package-installer.h"
 #include "broker/prepare.h"
 #include "broker/store-layer.h"
@@ -10,22 +11,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
 #define USER_LAYERS_MAX 256
 #define USER_REMOVALS_MAX 8 /* at once */
-#define ENTRY_BYTES 4096    /* that a file or folder takes besides, whatever is in it */
 #define REQUESTED_MAX 2000  /* bytes of what was asked for, in a layer's facts */
-
-/* One that is there. */
-struct known {
-    struct known *next;
-    uid_t uid;
-    char key[LAYER_KEY_LENGTH + 1];
-    uint64_t bytes, used_usec; /* bytes on the disk, about */
-};
 
 struct build {
     struct layers *layers;
@@ -51,7 +44,7 @@ struct removal {
 enum claim_state {
     CLAIM_PREPARING, /* what its image is */
     CLAIM_LOOKING,   /* whether there is such a layer */
-    CLAIM_STALLED,   /* until the store has told of all, or a removal is over */
+    CLAIM_STALLED,   /* until the store has told of all, or a removal or a build is over */
     CLAIM_BUILDING,
     CLAIM_SETTLED,
 };
@@ -74,6 +67,8 @@ struct layers {
     struct manager *manager;
     int state; /* directory fd */
     struct known *known;
+    struct known
+        *stale; /* of .known: who from here on is to be looked at, see remove_next_stale() */
     struct build *builds;
     struct removal *removals;
     struct layer_claim *claims;
@@ -94,53 +89,13 @@ static bool is_of(uid_t uid, const char *key, uid_t other_uid, const char *other
     return uid == other_uid && strcmp(key, other_key) == 0;
 }
 
-static uint64_t get_number(json_object *object, const char *key)
-{
-    return json_object_get_uint64(json_object_object_get(object, key));
-}
-
 /* ---- those that are there */
 
-/* By a layer's facts. */
-static uint64_t disk_bytes(json_object *facts)
+static void forget_known(struct layers *layers, struct known *known)
 {
-    return get_number(facts, "bytes") + ENTRY_BYTES * get_number(facts, "entries");
-}
-
-static struct known *find_known(const struct layers *layers, uid_t uid, const char *key)
-{
-    for (struct known *known = layers->known; known; known = known->next)
-        if (is_of(uid, key, known->uid, known->key))
-            return known;
-    return NULL;
-}
-
-static void note_known(struct layers *layers, uid_t uid, const char *key, uint64_t bytes,
-                       uint64_t used_usec)
-{
-    struct known *known = find_known(layers, uid, key);
-
-    if (!known) {
-        known = calloc(1, sizeof(*known));
-        if (!known)
-            return; /* then it is not counted until the next start */
-        known->uid = uid;
-        snprintf(known->key, sizeof(known->key), "%s", key);
-        known->next = layers->known;
-        layers->known = known;
-    }
-    known->bytes = bytes;
-    known->used_usec = used_usec;
-}
-
-static void forget_known(struct layers *layers, uid_t uid, const char *key)
-{
-    struct known *known = find_known(layers, uid, key);
-
-    if (!known)
-        return;
-    REMOVE_FROM(layers->known, known);
-    free(known);
+    if (known && layers->stale == known)
+        layers->stale = known->next;
+    known_remove(&layers->known, known);
 }
 
 static struct removal *find_removal(const struct layers *layers, uid_t uid, const char *key)
@@ -157,6 +112,23 @@ static struct build *find_build(const struct layers *layers, uid_t uid, const ch
         if (is_of(uid, key, build->uid, build->key))
             return build;
     return NULL;
+}
+
+static size_t count_builds(const struct layers *layers, uid_t uid)
+{
+    size_t n = 0;
+
+    for (const struct build *build = layers->builds; build; build = build->next)
+        n += build->uid == uid;
+    return n;
+}
+
+/* Each holds a workspace. One that nobody waits for any more, since it is about to be kept, is no
+ * run's and counted by nothing else. */
+static bool may_build(const struct layers *layers, uid_t uid)
+{
+    return !layers->loading &&
+           count_builds(layers, uid) < layers->manager->config.queue.runs_per_user;
 }
 
 static bool is_claimed(const struct layers *layers, uid_t uid, const char *key,
@@ -177,10 +149,18 @@ bool layers_in_use(const struct layers *layers, uid_t uid, const char *key)
 
 static void look_again(struct layer_claim *claim);
 
+static bool is_resumable(const struct layers *layers, const struct layer_claim *claim)
+{
+    uid_t uid = claim->request.uid;
+
+    return !find_removal(layers, uid, claim->key) &&
+           (find_build(layers, uid, claim->key) || may_build(layers, uid));
+}
+
 static struct layer_claim *find_resumable(const struct layers *layers)
 {
     for (struct layer_claim *claim = layers->claims; claim; claim = claim->next)
-        if (claim->state == CLAIM_STALLED && !find_removal(layers, claim->request.uid, claim->key))
+        if (claim->state == CLAIM_STALLED && is_resumable(layers, claim))
             return claim;
     return NULL;
 }
@@ -191,7 +171,7 @@ static void resume_claims(struct layers *layers)
 {
     struct layer_claim *claim;
 
-    while (!layers->loading && (claim = find_resumable(layers)))
+    while ((claim = find_resumable(layers)))
         look_again(claim);
 }
 
@@ -202,6 +182,8 @@ static void removal_free(struct removal *removal)
     free(removal);
 }
 
+static void remove_next_stale(struct layers *layers);
+
 static void on_removed(int error, json_object *result, int fd, void *userdata)
 {
     struct removal *removal = userdata;
@@ -209,7 +191,7 @@ static void on_removed(int error, json_object *result, int fd, void *userdata)
 
     close_fd(fd);
     if (error == 0 || error == -ENOENT)
-        forget_known(layers, removal->uid, removal->key);
+        forget_known(layers, known_find(layers->known, removal->uid, removal->key));
     else
         fprintf(stderr, SD_WARNING "a layer of uid %u is not removed: %s\n", (unsigned)removal->uid,
                 strerror(-error));
@@ -217,6 +199,7 @@ static void on_removed(int error, json_object *result, int fd, void *userdata)
         removal->done(error, removal->userdata);
     removal_free(removal);
     resume_claims(layers);
+    remove_next_stale(layers);
 }
 
 static int start_removal(struct layers *layers, uid_t uid, const char *key,
@@ -256,6 +239,27 @@ int layers_remove(struct layers *layers, uid_t uid, const char *key,
     if (count_removals(layers, uid) >= USER_REMOVALS_MAX)
         return -EAGAIN;
     return start_removal(layers, uid, key, done, userdata);
+}
+
+static bool is_too_old(const struct layers *layers, uint64_t created_usec)
+{
+    uint64_t now = clock_usec(CLOCK_REALTIME);
+
+    return now > created_usec && now - created_usec > layers->manager->config.packages.max_age_usec;
+}
+
+/* What was too old when we began and nobody uses goes one by one, since all share the store. */
+static void remove_next_stale(struct layers *layers)
+{
+    while (layers->stale) {
+        struct known *known = layers->stale;
+        layers->stale = known->next;
+        if (is_too_old(layers, known->created_usec) &&
+            !layers_in_use(layers, known->uid, known->key) &&
+            !find_removal(layers, known->uid, known->key) &&
+            start_removal(layers, known->uid, known->key, NULL, NULL) == 0)
+            return;
+    }
 }
 
 /* The least recently used one that nobody uses, if the user has more than may be. */
@@ -352,6 +356,7 @@ static void conclude(struct build *build, struct layer_result *result)
     }
     build_free(build);
     evict(layers, uid);
+    resume_claims(layers);
 }
 
 static void conclude_failed(struct build *build, const struct install_failure *failure,
@@ -399,8 +404,7 @@ static void on_stored(int error, json_object *result, int fd, void *userdata)
         fail_installed(build, error, result);
         return;
     }
-    note_known(build->layers, build->uid, build->key, disk_bytes(result),
-               clock_usec(CLOCK_REALTIME));
+    known_add(&build->layers->known, build->uid, build->key, result);
     (void)json_add(build->facts, "bytes", json_object_get(json_object_object_get(result, "bytes")));
     conclude(build, &told);
 }
@@ -511,7 +515,7 @@ static void need_build(struct layer_claim *claim)
     if (build) {
         claim->build = build;
         claim->state = CLAIM_BUILDING;
-    } else if (layers->loading) {
+    } else if (!may_build(layers, claim->request.uid)) {
         claim->state = CLAIM_STALLED;
     } else {
         r = start_build(claim);
@@ -522,11 +526,12 @@ static void need_build(struct layer_claim *claim)
 
 /* ---- is it there */
 
-static bool is_stale(const struct layer_claim *claim, json_object *facts)
+/* One from the future, too: how old it is, nobody knows. */
+static bool is_stale(const struct layers *layers, json_object *facts)
 {
-    uint64_t created = get_number(facts, "createdUSec"), now = clock_usec(CLOCK_REALTIME);
+    uint64_t created = json_get_number(facts, "createdUSec");
 
-    return created > now || now - created > claim->layers->manager->config.packages.max_age_usec;
+    return created > clock_usec(CLOCK_REALTIME) || is_too_old(layers, created);
 }
 
 /* Denied= may have grown since it was installed. */
@@ -564,7 +569,7 @@ static void looked(struct layer_claim *claim, int error, json_object *facts)
         need_build(claim);
     } else if (error < 0 && error != -EBADMSG) {
         settle_error(claim, error);
-    } else if ((error == -EBADMSG || denied || is_stale(claim, facts)) &&
+    } else if ((error == -EBADMSG || denied || is_stale(layers, facts)) &&
                !is_claimed(layers, uid, claim->key, claim)) {
         replace(claim);
     } else if (error == -EBADMSG) {
@@ -576,7 +581,7 @@ static void looked(struct layer_claim *claim, int error, json_object *facts)
                           .resolved = json_object_object_get(facts, "resolved"),
                       });
     } else {
-        note_known(layers, uid, claim->key, disk_bytes(facts), get_number(facts, "usedUSec"));
+        known_note_used(&layers->known, uid, claim->key, facts);
         settle(claim, &(const struct layer_result){
                           .key = claim->key,
                           .image_digest = claim->system,
@@ -691,7 +696,7 @@ static int find_system(struct layer_claim *claim)
         return prepare_begin(manager->event, request->engine, request->image, true,
                              manager->config.start_timeout_usec, on_prepare, claim,
                              &claim->prepare);
-    int r = layer_interpreter(request->interpreter, &claim->system);
+    int r = layer_interpreter("", request->interpreter, &claim->system);
     /* The installation will tell better that it is not there. */
     if (r == -ENOENT)
         claim->system = strdup("");
@@ -702,53 +707,6 @@ static int find_system(struct layer_claim *claim)
 }
 
 /* ---- claims */
-
-static void release_request(struct install_request *request)
-{
-    struct package *packages = (struct package *)request->packages;
-
-    for (size_t i = 0; packages && i < request->n_packages; i++)
-        package_release(&packages[i]);
-    free(packages);
-    free((char *)request->engine);
-    free((char *)request->image);
-    free((char *)request->interpreter);
-}
-
-static int copy_packages(struct install_request *to, const struct install_request *from)
-{
-    struct package *packages = calloc(from->n_packages, sizeof(*packages));
-
-    to->packages = packages;
-    if (!packages)
-        return -ENOMEM;
-    for (size_t i = 0; i < from->n_packages; i++) {
-        size_t size = from->packages[i].n_hashes * sizeof(package_hash);
-        packages[i] = from->packages[i];
-        packages[i].hashes = NULL;
-        to->n_packages = i + 1;
-        if (size == 0)
-            continue;
-        packages[i].hashes = malloc(size);
-        if (!packages[i].hashes)
-            return -ENOMEM;
-        memcpy(packages[i].hashes, from->packages[i].hashes, size);
-    }
-    return 0;
-}
-
-static int copy_request(struct install_request *to, const struct install_request *from)
-{
-    *to = *from;
-    to->packages = NULL;
-    to->n_packages = 0;
-    to->engine = strdup(from->engine);
-    to->interpreter = strdup(from->interpreter);
-    to->image = from->image ? strdup(from->image) : NULL;
-    if (!to->engine || !to->interpreter || (from->image && !to->image))
-        return -ENOMEM;
-    return copy_packages(to, from);
-}
 
 int layers_claim(struct layers *layers, const struct install_request *request,
                  const struct layer_callbacks *callbacks, struct layer_claim **ret)
@@ -761,7 +719,7 @@ int layers_claim(struct layers *layers, const struct install_request *request,
     claim->callbacks = *callbacks;
     claim->next = layers->claims;
     layers->claims = claim;
-    int r = copy_request(&claim->request, request);
+    int r = install_request_copy(&claim->request, request);
     if (r == 0) {
         *ret = claim;
         r = find_system(claim);
@@ -782,9 +740,11 @@ struct layer_claim *layer_claim_free(struct layer_claim *claim)
     prepare_free(claim->prepare);
     sd_event_source_disable_unref(claim->deferred);
     /* What the store is about to keep is kept, for the next one. */
-    if (build && !find_waiting(build) && !build->job)
+    if (build && !find_waiting(build) && !build->job) {
         build_free(build);
-    release_request(&claim->request);
+        resume_claims(claim->layers);
+    }
+    install_request_release(&claim->request);
     free(claim->system);
     free(claim);
     return NULL;
@@ -796,6 +756,7 @@ static void on_loaded(int error, json_object *result, int fd, void *userdata)
 {
     struct layers *layers = userdata;
     json_object *list = result ? json_object_object_get(result, "layers") : NULL;
+    struct known *before = layers->known; /* used meanwhile */
 
     close_fd(fd);
     layers->loading = store_job_free(layers->loading);
@@ -804,11 +765,18 @@ static void on_loaded(int error, json_object *result, int fd, void *userdata)
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         json_object *layer = json_object_array_get_idx(list, i);
         const char *key = json_get_string(layer, "key");
-        if (layer_key_valid(key))
-            note_known(layers, (uid_t)get_number(layer, "uid"), key, disk_bytes(layer),
-                       get_number(layer, "usedUSec"));
+        uid_t uid = (uid_t)json_get_number(layer, "uid");
+        if (layer_key_valid(key) && !known_find(before, uid, key))
+            known_add(&layers->known, uid, key, layer);
     }
+    if (result && json_get_number(result, "more") > 0)
+        fprintf(stderr,
+                SD_WARNING "%" PRIu64 " layers of packages are too many to look after: they stay, "
+                           "and count for nobody, until they are used\n",
+                json_get_number(result, "more"));
+    layers->stale = layers->known;
     resume_claims(layers);
+    remove_next_stale(layers);
 }
 
 /* Where nobody ever had packages there is nothing to ask the store for. */
@@ -853,7 +821,7 @@ struct layers *layers_free(struct layers *layers)
     while (layers->removals)
         removal_free(layers->removals);
     while (layers->known)
-        forget_known(layers, layers->known->uid, layers->known->key);
+        forget_known(layers, layers->known);
     store_job_free(layers->loading);
     close_fd(layers->state);
     free(layers);

@@ -6,8 +6,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/digest.h"
 #include "broker/install-events.h"
@@ -328,6 +331,47 @@ static int parse(const char *line, struct install_event *event)
     return install_event_parse(line, strlen(line), event);
 }
 
+static void make_program(const char *root, const char *name, const char *content)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/usr/bin/%s", root, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+}
+
+static void assert_interpreter(const char *root, const char *name, const char *form)
+{
+    _cleanup_free_ char *found = NULL;
+
+    assert_int_equal(layer_interpreter(root, name, &found), 0);
+    if (fnmatch(form, found + strlen(root), 0) != 0)
+        fail_msg("'%s' is not of the form '%s'", found, form);
+}
+
+static void another_version_of_an_interpreter_is_another_system(void **state)
+{
+    char root[] = "/tmp/test-packages-XXXXXX", command[64], link[64];
+    _cleanup_free_ char *none = NULL;
+
+    assert_non_null(mkdtemp(root));
+    snprintf(command, sizeof(command), "mkdir -p %s/usr/bin", root);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(layer_interpreter(root, "node", &none), -ENOENT);
+    make_program(root, "node", "20");
+    assert_interpreter(root, "node", "/usr/bin/node 2 1[0-9]*");
+    make_program(root, "node", "22.1");
+    assert_interpreter(root, "node", "/usr/bin/node 4 1[0-9]*");
+    make_program(root, "python3.13", "");
+    snprintf(link, sizeof(link), "%s/usr/bin/python3", root);
+    assert_int_equal(symlink("python3.13", link), 0);
+    assert_interpreter(root, "python3", "/usr/bin/python3.13");
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 static void events_are_understood(void **state)
 {
     struct install_event event;
@@ -425,6 +469,7 @@ int main(void)
         T(packages_come_before_the_callers_modules_and_after_all_programs),
         T(installer_gets_no_variable_of_anybody),
         T(key_changes_with_all_that_a_layer_depends_on),
+        T(another_version_of_an_interpreter_is_another_system),
         T(events_are_understood),
         T(events_that_are_not_well_formed_are_none),
         T(what_came_along_is_held_against_the_list),
