@@ -42,7 +42,8 @@ def test_every_kind_comes_home_as_what_it_is(machine, cloud):
     told = inside(machine, LOOK + textwrap.dedent("""
         code = "import os; os.makedirs('a/b'); open('a/b/c', 'w').write('deep'); os.makedirs('empty'); " \
                "os.symlink('/etc/shadow', 'link'); os.mkfifo('fifo'); os.link('a/b/c', 'hard'); open('private', 'w').write('x'); " \
-               "os.chmod('private', 0o600); f = open('sparse', 'wb'); f.seek(1 << 40); f.write(b'end')"
+               "os.chmod('private', 0o600); f = open('sparse', 'wb'); f.seek(1 << 40); f.write(b'end'); " \
+               "os.makedirs('closed/in'); open('closed/in/f', 'w').write('x'); os.chmod('closed/in/f', 0); os.chmod('closed', 0)"
         with Sandbox() as sandbox:
             output = sandbox.python(code)
             found = look(sandbox.workspace)
@@ -54,6 +55,7 @@ def test_every_kind_comes_home_as_what_it_is(machine, cloud):
     assert found["a/b/c"] == ["file", "0o644", 4] and found["hard"] == ["file", "0o644", 4]
     assert found["empty"][0] == "folder" and found["link"][0] == "link" and found["fifo"][0] == "fifo"
     assert found["private"] == ["file", "0o600", 1]
+    assert found["closed/in/f"][2] == 1
     assert found["sparse"] == ["file", "0o644", (1 << 40) + 3] and sparse < 1000
 
 

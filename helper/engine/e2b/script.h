@@ -31,8 +31,10 @@
 
 /* $1 and $2 as above. Writes a report, a line each, to standard error, and to standard output an
  * archive of what the program made or changed, small files first: so what does not fit is what
- * comes last. */
+ * comes last. What its owner may not read is made readable; the archive is sorted, so it begins
+ * when all of that is done. */
 #define SCRIPT_COLLECT                                                                           \
+    "[ -r \"$1\" ] && [ -x \"$1\" ] || chmod u+rwx -- \"$1\"\n"                                  \
     "cd -- \"$1\" || exit 1\n"                                                                   \
     "m=$2\n"                                                                                     \
     "[ -O / ] || kill -9 -1 2>/dev/null\n"                                                       \
@@ -44,8 +46,10 @@
     "<\"$m/times\"; fi\n"                                                                        \
     "n=0; for f in /tmp/*; do [ -f \"$f\" ] && [ \"$f\" -nt \"$m/mark\" ] && n=$((n+1)); done\n" \
     "echo \"scratch $n\" >&2\n"                                                                  \
-    "find . -mindepth 1 \\( -type f -o -type d -o -type l -o -type p \\) -cnewer \"$m/mark\" "   \
-    "-printf '%k %p\\0' 2>/dev/null | sort -z -n | cut -z -d ' ' -f 2- | "                       \
+    "find . -mindepth 1 \\( -type d ! -perm -500 -exec chmod u+rwx {} \\; \\) , "                \
+    "\\( -type f ! -perm -400 -exec chmod u+r {} + \\) , "                                       \
+    "\\( \\( -type f -o -type d -o -type l -o -type p \\) -cnewer \"$m/mark\" "                  \
+    "-printf '%k %p\\0' \\) 2>/dev/null | sort -z -n | cut -z -d ' ' -f 2- | "                   \
     "tar -c -f - --format=gnu --sparse --hard-dereference --no-recursion --null "                \
     "--verbatim-files-from -T - 2>/dev/null\n"
 
