@@ -91,6 +91,14 @@ NOT_OVER = {
         "test_case_14_a_childs_oom_kill_is_mentioned",
         # Nobody counts what a program leaves running there; it ends with the sandbox.
         "test_case_02_a_daemon_left_behind_does_not_delay_the_result",
+        # What is around a program there is the cloud's: devices, users, processes, services.
+        "test_fault_45_the_program_has_no_privilege",
+        "test_nothing_is_writable_but_workspace_and_scratch",
+        "test_no_other_process_is_visible",
+        "test_no_service_socket_can_be_reached",
+        "test_the_user_has_a_name_inside",
+        "test_two_runs_at_once_neither_see_nor_signal_each_other",
+        "test_dev_holds_what_programs_need_and_no_more",
     },
 }
 

@@ -69,26 +69,35 @@ KEPT = {
 }
 
 
+def left_out(machine):
+    """An archive, as which files come home from a cloud, has no place for sockets."""
+    return {name: reason for name, reason in LEFT_OUT.items() if machine.engine != "e2b" or reason != SOCKET}
+
+
 def test_case_23_each_hostile_output_is_named_with_the_reason_and_the_others_are_kept(machine):
     result = machine.run_json(["-c", HOSTILE])
     assert result["status"] == "succeeded", result
-    assert result["stdout"]["text"] == "EXDEV\nEPERM\nEPERM\nEPERM\n"
-    assert {s["name"]: s["reason"] for s in result["skippedFiles"]} == LEFT_OUT
+    setuid = "done" if machine.engine == "e2b" else "EPERM"
+    assert result["stdout"]["text"] == f"EXDEV\nEPERM\nEPERM\n{setuid}\n"
+    assert {s["name"]: s["reason"] for s in result["skippedFiles"]} == left_out(machine)
     assert {f["name"]: machine.read(f["path"], "alice") for f in result["files"]} == KEPT
     text = shown(machine, result)
-    for name, reason in LEFT_OUT.items():
+    for name, reason in left_out(machine).items():
         assert f"\n  {name}: {reason}\n" in text
     modes = machine.run(["find", result["outputDirectory"], "-printf", "%u %y %m\n"], check=True).text
-    assert set(modes.splitlines()) == {"alice d 700", "alice f 600"}
+    # The bits that were to be set are not, whoever let the program set them.
+    executable = {"alice f 700"} if setuid == "done" else set()
+    assert set(modes.splitlines()) == {"alice d 700", "alice f 600"} | executable
 
 
 def test_case_23_who_runs_it_by_hand_is_told_of_the_first_and_where_the_rest_is_listed(machine):
     told = machine.sbxctl(["run", "-c", HOSTILE])
     assert told.status == 0
     lines = [line for line in told.errors.splitlines() if "not kept" in line]
-    assert lines[:5] == [f"sbxctl: not kept: {name}: {LEFT_OUT[name]}" for name in sorted(LEFT_OUT)[:5]]
-    more = re.fullmatch(r"sbxctl: not kept: 3 more; 'sbxctl show ([0-9a-f]+)' lists them", lines[5])
-    assert len(lines) == 6 and sorted(LEFT_OUT)[-1] in machine.sbxctl(["show", more[1]]).text
+    names = sorted(left_out(machine))
+    assert lines[:5] == [f"sbxctl: not kept: {name}: {LEFT_OUT[name]}" for name in names[:5]]
+    more = re.fullmatch(rf"sbxctl: not kept: {len(names) - 5} more; 'sbxctl show ([0-9a-f]+)' lists them", lines[5])
+    assert len(lines) == 6 and names[-1] in machine.sbxctl(["show", more[1]]).text
 
 
 def test_case_23_a_sparse_file_is_kept_with_its_holes(machine):
@@ -119,7 +128,8 @@ time.sleep(0.1)
 @pytest.mark.parametrize("target", ["/etc/shadow", "/workspace/script", "/proc/self/environ"])
 def test_case_23_a_file_swapped_for_a_link_till_the_end_is_own_or_left_out(machine, target):
     result = machine.run_json(["-c", SWAPPED, target])
-    assert result["status"] == "succeeded" and "left behind" in result["reason"], result
+    assert result["status"] == "succeeded", result
+    assert "left behind" in result["reason"] or machine.engine == "e2b"  # where nobody counts them
     assert len(result["files"]) + len(result["skippedFiles"]) == 2, result
     for file in result["files"]:
         assert machine.read(file["path"], "alice") == b"own"
