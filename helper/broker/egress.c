@@ -104,6 +104,20 @@ int egress_new_on(sd_event *loop, int sock, egress_fn fn, void *userdata, struct
     return 0;
 }
 
+int egress_restore(sd_event *loop, int sock, egress_fn fn, void *userdata, struct egress **ret)
+{
+    int r = egress_new_on(loop, sock, fn, userdata, ret);
+
+    if (r >= 0)
+        (*ret)->started = (*ret)->ready = true;
+    return r;
+}
+
+int egress_descriptor(const struct egress *egress)
+{
+    return egress->sock;
+}
+
 int egress_new(sd_event *loop, egress_fn fn, void *userdata, struct egress **ret)
 {
     int sock = socket_connect_root(EGRESS_SOCKET);

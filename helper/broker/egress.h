@@ -37,6 +37,9 @@ bool egress_exists(void);
 int egress_new(sd_event *event, egress_fn fn, void *userdata, struct egress **ret);
 /* The same on a connection, non-blocking, which is the egress's from here on. */
 int egress_new_on(sd_event *event, int sock, egress_fn fn, void *userdata, struct egress **ret);
+/* The same of one that was ready for another process. */
+int egress_restore(sd_event *event, int sock, egress_fn fn, void *userdata, struct egress **ret);
+int egress_descriptor(const struct egress *egress); /* borrowed */
 /* Hangs up, and thereby ends all connections. NULL is fine. */
 struct egress *egress_free(struct egress *egress);
 

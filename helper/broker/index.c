@@ -347,8 +347,7 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
         return -ENOMEM;
     index_file_size_up(result, &entry);
     /* A result that is noted anew may be one without output. */
-    if (older && older->entry.final) {
-        entry.kept = older->entry.kept;
+    if (older && older->entry.final && older->entry.kept && entry.kept) {
         entry.bytes = older->entry.bytes;
         entry.files = older->entry.files;
     }
@@ -361,7 +360,7 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
     (void)index_retry(index);
     r = replace_file(index->dirfd, id, text, size);
     /* What stands on the disk of a run that ended is better than this. */
-    if (r < 0 && final && !(older && older->entry.final))
+    if (r < 0 && final && !(older && older->entry.final && !older->unwritten))
         node->unwritten = result_without_output(result);
     if (r < 0 && !node->unwritten) {
         free(node);

@@ -7,6 +7,7 @@
 #include "broker/pool.h"
 #include "broker/run-cloud.h"
 #include "broker/run-id.h"
+#include "broker/run-restore.h"
 #include "broker/run.h"
 #include "common/clock.h"
 #include "common/degradation.h"
@@ -22,6 +23,8 @@
 #include <systemd/sd-daemon.h>
 
 #define CONNECTIONS_MAX 1024
+/* FileDescriptorName= of the socket unit. */
+#define SOCKET_NAME "varlink"
 /* Refused callers that are told of in an interval. */
 #define REFUSALS_MAX 100
 #define REFUSALS_INTERVAL_USEC (60 * 1000 * 1000ULL)
@@ -52,7 +55,7 @@ static void update_idle(struct manager *manager)
                 !keeper_is_busy(manager->keeper);
 
     manager->idle = sd_event_source_disable_unref(manager->idle);
-    if (manager->stopping && !manager->runs)
+    if (manager->stopping && !run_any_left(manager))
         (void)sd_event_exit(manager->event, 0);
     else if (idle)
         (void)sd_event_add_time_relative(manager->event, &manager->idle, CLOCK_MONOTONIC,
@@ -69,7 +72,7 @@ static void on_busy_changed(bool busy, void *userdata)
 void manager_run_gone(struct manager *manager)
 {
     pool_fill_later(manager->pool);
-    if (!manager->runs)
+    if (!manager->runs || manager->stopping)
         update_idle(manager);
 }
 
@@ -83,13 +86,18 @@ void manager_pool_changed(struct manager *manager)
 
 /* What a broker that was killed left behind: entries of runs that never ended, and half-filled
  * directories. */
+struct unended {
+    const struct manager *manager;
+    const struct index_entry *entry;
+};
+
 static bool find_unended(const struct index_entry *entry, void *userdata)
 {
-    const struct index_entry **ret = userdata;
+    struct unended *unended = userdata;
 
-    if (entry->final)
+    if (entry->final || run_is_known(unended->manager, entry->id))
         return true;
-    *ret = entry;
+    unended->entry = entry;
     return false;
 }
 
@@ -105,6 +113,7 @@ static int mark_lost(struct manager *manager, const struct index_entry *entry)
     if (!result)
         return index_get(manager->index, id) ? -EIO : 0;
     uint64_t cloud_usec = run_cloud_of_lost(manager, result, entry->created_usec);
+    json_object_object_del(result, "outputDirectory");
     r = json_add_string(result, "status", run_status_name(RUN_LOST));
     if (r >= 0)
         r = json_add_string(result, "reason",
@@ -116,7 +125,7 @@ static int mark_lost(struct manager *manager, const struct index_entry *entry)
         return r;
     audit_record_init(&record, AUDIT_END);
     audit_add(&record, "RUN_ID", entry->id);
-    audit_add_u64(&record, "UID", entry->uid);
+    audit_add_user(&record, entry->uid);
     audit_add(&record, "ENGINE", json_get_string(result, "engine"));
     audit_add(&record, "RESULT", run_status_name(RUN_LOST));
     if (cloud_usec != UINT64_MAX)
@@ -129,20 +138,45 @@ static int mark_lost(struct manager *manager, const struct index_entry *entry)
 static void recover_index(struct manager *manager)
 {
     for (;;) {
-        const struct index_entry *entry = NULL;
+        struct unended unended = { .manager = manager };
         char id[RUN_ID_LENGTH_MAX + 1];
 
-        index_foreach(manager->index, find_unended, &entry);
-        if (!entry)
+        index_foreach(manager->index, find_unended, &unended);
+        if (!unended.entry)
             return;
-        snprintf(id, sizeof(id), "%s", entry->id);
-        int r = mark_lost(manager, entry);
+        snprintf(id, sizeof(id), "%s", unended.entry->id);
+        int r = mark_lost(manager, unended.entry);
         if (r < 0)
             fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", id, strerror(-r));
-        entry = index_get(manager->index, id);
+        const struct index_entry *entry = index_get(manager->index, id);
         if (entry && !entry->final)
             return;
     }
+}
+
+/* What an entry says was saved, and was not. */
+static void correct_unsaved(struct manager *manager, const char *id)
+{
+    const struct index_entry *entry = index_get(manager->index, id);
+    int r = entry && entry->final && entry->kept ? mark_lost(manager, entry) : 0;
+
+    if (r < 0)
+        fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", id, strerror(-r));
+}
+
+static void tell_swept(struct manager *manager, const char *id)
+{
+    const struct index_entry *entry = index_get(manager->index, id);
+    struct audit_record record;
+
+    audit_record_init(&record, AUDIT_CLEANUP);
+    audit_add(&record, "RUN_ID", id);
+    if (entry)
+        audit_add_user(&record, entry->uid);
+    audit_add(&record, "RESULT", "removed");
+    audit_add(&record, "REASON", "it was half written when the helper ended");
+    (void)audit_send(manager->audit, &record);
+    correct_unsaved(manager, id);
 }
 
 static void sweep_staging(struct manager *manager)
@@ -152,8 +186,13 @@ static void sweep_staging(struct manager *manager)
     struct audit_record record;
     uint64_t removed = 0;
 
-    for (struct dirent *entry; dir && (entry = directory_next(dir));)
-        removed += run_discard_staging(manager->store, entry->d_name) >= 0;
+    for (struct dirent *entry; dir && (entry = directory_next(dir));) {
+        if (run_is_known(manager, entry->d_name) ||
+            run_discard_staging(manager->store, entry->d_name) < 0)
+            continue;
+        tell_swept(manager, entry->d_name);
+        removed++;
+    }
     if (removed == 0)
         return;
     audit_record_init(&record, AUDIT_SWEEP);
@@ -249,7 +288,10 @@ int manager_init(struct manager *manager, struct store *store, const char *state
         r = open_directories(manager);
     if (r >= 0)
         r = store_attach(store, manager->event);
+    if (r >= 0)
+        r = fd_store_open(&manager->passed);
     if (r >= 0) {
+        runs_restore(manager, manager->passed);
         recover_index(manager);
         sweep_staging(manager);
         r = layers_new(manager, &manager->layers);
@@ -284,6 +326,7 @@ void manager_release(struct manager *manager)
     manager->budget = cloud_budget_free(manager->budget);
     manager->staging = close_fd(manager->staging);
     config_release(&manager->config);
+    manager->passed = fd_store_free(manager->passed);
     manager->event = sd_event_unref(manager->event);
 }
 
@@ -303,17 +346,20 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 
 int manager_serve(struct manager *manager)
 {
-    int r, n = sd_listen_fds(1);
+    int r = 0;
 
-    if (n <= 0) {
+    if (fd_store_size(manager->passed) == 0) {
         fprintf(stderr, SD_ERR "no socket was passed: start it by sbxctl-helper.socket\n");
-        return n < 0 ? n : -ENOTCONN;
+        return -ENOTCONN;
     }
-    for (int i = 0; i < n; i++) {
-        r = varlink_server_listen(manager->server, SD_LISTEN_FDS_START + i);
-        if (r < 0)
-            return r;
-    }
+    for (size_t i = 0; r >= 0 && i < fd_store_size(manager->passed); i++)
+        if (strcmp(fd_store_name(manager->passed, i), SOCKET_NAME) == 0)
+            r = varlink_server_listen(manager->server, fd_store_take(manager->passed, i));
+    /* What is left of others ends with it. */
+    manager->passed = fd_store_free(manager->passed);
+    if (r < 0)
+        return r;
+    runs_go_on(manager);
     r = sd_event_add_signal(manager->event, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal,
                             manager);
     if (r >= 0)

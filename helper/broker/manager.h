@@ -13,6 +13,7 @@
 #include "common/varlink.h"
 
 struct approving;
+struct fd_store;
 struct attachment;
 struct keeper;
 struct layers;
@@ -36,6 +37,7 @@ struct manager {
     bool dispatching;               /* runs are being started */
     sd_event_source *places;        /* callers will be told of their places in the queue */
     struct attachment *attachments; /* who follows a run */
+    struct fd_store *passed;        /* what the process was started with, until it serves */
     struct keeper *keeper;
     struct layers *layers;
     struct pool *pool;

@@ -89,6 +89,15 @@ static enum queue_room find_room(const struct queue *queue, const struct queue_u
     return QUEUE_ROOM;
 }
 
+static void enter(struct queue *queue, struct queue_user *user, struct queue_item *item)
+{
+    item->stage = QUEUE_ENTERED;
+    item->user = user;
+    user->n_entered++;
+    user->held_bytes += item->held_bytes;
+    queue->n_waiting++;
+}
+
 int queue_enter(struct queue *queue, struct queue_item *item)
 {
     struct queue_user *user = find_or_make_user(queue, item->uid);
@@ -100,11 +109,18 @@ int queue_enter(struct queue *queue, struct queue_item *item)
         forget_if_gone(queue, user);
         return (int)room;
     }
-    item->stage = QUEUE_ENTERED;
-    item->user = user;
-    user->n_entered++;
-    user->held_bytes += item->held_bytes;
-    queue->n_waiting++;
+    enter(queue, user, item);
+    return 0;
+}
+
+int queue_line_up_again(struct queue *queue, struct queue_item *item)
+{
+    struct queue_user *user = find_or_make_user(queue, item->uid);
+
+    if (!user)
+        return -ENOMEM;
+    enter(queue, user, item);
+    queue_line_up(queue, item);
     return 0;
 }
 

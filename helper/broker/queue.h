@@ -52,6 +52,9 @@ int queue_enter(struct queue *queue, struct queue_item *item);
 void queue_line_up(struct queue *queue, struct queue_item *item);
 /* The one whose turn it is, running from here on; NULL if nobody can start now. */
 struct queue_item *queue_take(struct queue *queue);
+/* In line from outside, whether there is room or not: it was let in by an earlier process. Returns
+ * 0 or -ENOMEM. */
+int queue_line_up_again(struct queue *queue, struct queue_item *item);
 /* The same for one that runs already, from outside: it was started by an earlier process. Returns 0
  * or -ENOMEM. */
 int queue_adopt(struct queue *queue, struct queue_item *item);

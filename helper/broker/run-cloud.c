@@ -63,7 +63,7 @@ bool run_cloud_take(struct run *run)
                               clock_usec(CLOCK_REALTIME), &run->cloud.day);
     if (r >= 0) {
         run->cloud.is_taken = true;
-        run->cloud.from_usec = clock_usec(CLOCK_MONOTONIC);
+        run->cloud.from_usec = clock_usec(CLOCK_BOOTTIME);
         (void)run_note(run, RUN_STARTING);
         return true;
     }
@@ -83,7 +83,7 @@ bool run_cloud_take(struct run *run)
 void run_cloud_over(struct run *run)
 {
     if (run->cloud.is_taken && run->cloud.to_usec == 0)
-        run->cloud.to_usec = clock_usec(CLOCK_MONOTONIC);
+        run->cloud.to_usec = clock_usec(CLOCK_BOOTTIME);
 }
 
 uint64_t run_cloud_of_lost(const struct manager *manager, json_object *result,
@@ -106,7 +106,7 @@ uint64_t run_cloud_of_lost(const struct manager *manager, json_object *result,
 
 uint64_t run_cloud_usec(const struct run *run)
 {
-    uint64_t to = run->cloud.to_usec ? run->cloud.to_usec : clock_usec(CLOCK_MONOTONIC);
+    uint64_t to = run->cloud.to_usec ? run->cloud.to_usec : clock_usec(CLOCK_BOOTTIME);
 
     return run->cloud.is_taken ? to - run->cloud.from_usec : UINT64_MAX;
 }

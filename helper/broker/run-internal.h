@@ -67,7 +67,7 @@ struct run {
     struct store_input *inputs; /* as put: the script, then request.inputs */
     size_t n_put;               /* of them are done */
 
-    uint64_t asked_usec, go_usec, end_usec; /* CLOCK_MONOTONIC; 0: not yet */
+    uint64_t asked_usec, go_usec, end_usec; /* CLOCK_BOOTTIME; 0: not yet */
     uint64_t created_realtime, started_realtime, ended_realtime;
     char sandbox_id[ENGINE_TEXT_MAX + 1], image[ENGINE_TEXT_MAX + 1],
         image_digest[ENGINE_TEXT_MAX + 1];
@@ -75,7 +75,7 @@ struct run {
         bool is_taken;               /* of the budget: the whole life of a sandbox */
         bool goes;                   /* the program's clock runs; until then its files are sent */
         uint64_t day;                /* that it was taken of */
-        uint64_t from_usec, to_usec; /* that there was a sandbox; CLOCK_MONOTONIC; 0: not yet */
+        uint64_t from_usec, to_usec; /* that there was a sandbox; CLOCK_BOOTTIME; 0: not yet */
     } cloud;
     char layer[LAYER_KEY_LENGTH + 1];      /* empty: none */
     char layer_image[ENGINE_TEXT_MAX + 1]; /* digest of the image that it was made for; or empty */
@@ -84,7 +84,14 @@ struct run {
     struct outcome outcome;
     json_object *collected; /* the store's word on the outputs */
     json_object *result;    /* the final one */
+    bool noted;             /* the final result is in the index */
     bool published;
+
+    /* run-stored.c */
+    bool stored;     /* all that it needs to outlive this process is kept */
+    unsigned pushed; /* what of it, a bit for each enum run_stored_role */
+    bool is_over;    /* it was, when it was restored */
+    int live;        /* memfd of struct run_live; -1: none */
 };
 
 /* run-result.c: the result object as far as it is known. A new reference, or NULL out of memory. */
@@ -115,11 +122,18 @@ int run_audit_packages(struct run *run, const struct run_packages_record *packag
 int run_audit_cleanup(struct run *run, bool cleaned);
 
 /* run.c */
+/* A run that nobody knows yet; takes over @request and @plan, also on failure. @id NULL: a new one.
+ * NULL out of memory. */
+struct run *run_new(struct manager *manager, const char *id, struct request *request,
+                    struct plan *plan);
+void run_forget(struct run *run); /* frees it without a word */
 void run_arm(struct run *run, uint64_t usec, sd_event_time_handler_t fn); /* 0: no timer */
 /* Answers with an error, before anything ran, and frees the run. @fields is consumed; a "reason" in
  * it is the error's. */
 void run_refuse(struct run *run, enum run_status status, const char *error, json_object *fields,
                 const char *reason);
+/* Notes the final result in the index. 0 or a negative errno. */
+int run_note_final(struct run *run);
 /* Everything is saved, or could not be: record, report, free. */
 void run_conclude(struct run *run);
 void run_notify(struct run *run, const char *event, json_object *more, const int *fds,
@@ -140,6 +154,23 @@ void run_leave_queue(struct run *run);   /* its sandbox and its files in memory 
 /* run-quota.c: what finds no room for results refuses the run. */
 void run_find_room(struct run *run); /* to run_approve() */
 bool run_has_room(struct run *run);  /* false if the run was refused, and freed */
+
+int run_queue_again(struct run *run);   /* of an earlier process; 0 or a negative errno */
+int run_queue_running(struct run *run); /* the same */
+
+/* run-stored.c */
+void run_store_waiting(struct run *run);
+void run_store_going(struct run *run); /* from here on it waits no more */
+void run_note_live(struct run *run);   /* something of struct run_live changed */
+void run_unstore(struct run *run);     /* it is over */
+bool run_outlives_us(const struct run *run);
+
+/* For run-restore.c: parts of a run that goes. Descriptors are taken over. 0 or a negative errno.
+ */
+int run_restore_streams(struct run *run, int out, int err, const uint64_t bytes[2]);
+int run_restore_sandbox(struct run *run, const int descriptors[3]);
+int run_restore_network(struct run *run, int egress);
+void run_go_on(struct run *run); /* where it was */
 
 /* run-approval.c */
 void run_approve(struct run *run);

@@ -101,6 +101,15 @@ static void on_egress(const struct egress_event *event, void *userdata)
     }
 }
 
+int run_restore_network(struct run *run, int sock)
+{
+    run->network_ready = true;
+    if (sock >= 0)
+        return egress_restore(run->manager->event, sock, on_egress, run, &run->egress);
+    run->network.lost = run->facts.network_lost = true;
+    return 0;
+}
+
 bool run_network_connect(struct run *run)
 {
     int r = run->plan.egress ? egress_new(run->manager->event, on_egress, run, &run->egress) : 0;

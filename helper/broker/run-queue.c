@@ -125,6 +125,21 @@ void run_line_up(struct run *run)
     queue_line_up(&run->manager->queue, &run->item);
 }
 
+int run_queue_again(struct run *run)
+{
+    fill_item(run);
+    run->told_position = UINT64_MAX;
+    return queue_line_up_again(&run->manager->queue, &run->item);
+}
+
+int run_queue_running(struct run *run)
+{
+    run->item.uid = run->uid;
+    run->item.memory_bytes = run_memory(&run->manager->config, &run->plan);
+    run->item.cpu_percent = run_cpus(&run->plan);
+    return queue_adopt(&run->manager->queue, &run->item);
+}
+
 /* ---- Places ---- */
 
 json_object *run_place_object(const struct queue_place *place)

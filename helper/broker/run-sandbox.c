@@ -32,7 +32,7 @@ _Static_assert(POLICY_HOSTS_TEXT <= ENGINE_HOSTS_MAX + 1, "an engine's list hold
 static uint64_t event_now(struct run *run)
 {
     uint64_t now = 0;
-    (void)sd_event_now(run->manager->event, CLOCK_MONOTONIC, &now);
+    (void)sd_event_now(run->manager->event, CLOCK_BOOTTIME, &now);
     return now;
 }
 
@@ -42,7 +42,9 @@ static void drain(struct run *run)
     run->state = STATE_DRAINING;
     if (run->end_usec == 0)
         run->end_usec = event_now(run);
-    run->ended_realtime = clock_usec(CLOCK_REALTIME);
+    if (run->ended_realtime == 0)
+        run->ended_realtime = clock_usec(CLOCK_REALTIME);
+    run_note_live(run);
     for (size_t i = 0; i < 2; i++)
         stream_drain(run->streams[i]);
     run_network_finish(run);
@@ -104,6 +106,7 @@ static int on_ending_timeout(sd_event_source *source, uint64_t usec, void *userd
 void run_end(struct run *run, uint64_t grace_usec)
 {
     run->state = STATE_ENDING;
+    run_note_live(run);
     run_arm(run, grace_usec + ENDING_USEC, on_ending_timeout);
     /* Before go there is nothing to be gentle with or to explain: the end of file does it. */
     if ((run->go_usec == 0 && !stands_elsewhere(run)) || sandbox_kill(run->sandbox, grace_usec) < 0)
@@ -155,15 +158,21 @@ static int make_pipe(int ret[2])
 static void on_output(struct stream *stream, const char *data, size_t size, uint64_t offset,
                       void *userdata)
 {
-    attach_output(userdata, stream, data, size, offset);
+    struct run *run = userdata;
+
+    attach_output(run, stream, data, size, offset);
+    /* What was kept is told by its file. */
+    if (stream_bytes(stream) > stream_kept(stream))
+        run_note_live(run);
 }
+
+static const char *const stream_names[] = { "stdout", "stderr" };
 
 /* One output stream: the program's pipe, and the caller's if it wants descriptors. */
 static int make_stream(struct run *run, size_t which, int *ret_program, int *ret_caller)
 {
-    static const char *const names[] = { "stdout", "stderr" };
     struct stream_options options = {
-        .name = names[which],
+        .name = stream_names[which],
         .kept = run->kept[which],
         .kept_max = run->manager->config.kept_stream_bytes,
         .sink = -1,
@@ -219,6 +228,9 @@ static int send_go(struct run *run)
 
     for (size_t i = 0; r >= 0 && i < 2; i++)
         r = make_stream(run, i, &program[i + 1], &caller[i + 1]);
+    /* Before the program goes: one that went is never started a second time. */
+    if (r >= 0 && run->stored)
+        run_store_going(run);
     if (r >= 0)
         r = sandbox_go(run->sandbox, run->plan.argv, run->plan.n_argv, run->plan.environment,
                        run->plan.n_environment, WORKSPACE, program);
@@ -264,6 +276,60 @@ static void go(struct run *run)
         run_arm(run, UPLOAD_USEC, on_upload_timeout);
     else
         run_arm(run, run->plan.limits.timeout_usec, on_time_over);
+}
+
+int run_restore_streams(struct run *run, int out, int err, const uint64_t bytes[2])
+{
+    int sources[2] = { out, err }, r = 0;
+    struct stat st;
+
+    for (size_t i = 0; i < 2; i++) {
+        int ends[2];
+
+        /* It had come to its end. */
+        if (sources[i] < 0 && r >= 0) {
+            r = make_pipe(ends);
+            if (r >= 0) {
+                sources[i] = ends[0];
+                close_fd(ends[1]);
+            }
+        }
+        if (r >= 0 && fstat(run->kept[i], &st) < 0)
+            r = -errno;
+        if (r < 0) {
+            close_fd(sources[i]);
+            continue;
+        }
+        const struct stream_options options = {
+            .name = stream_names[i],
+            .source = sources[i],
+            .kept = run->kept[i],
+            .kept_max = run->manager->config.kept_stream_bytes,
+            .kept_bytes = (uint64_t)st.st_size,
+            .bytes = bytes[i] > (uint64_t)st.st_size ? bytes[i] : (uint64_t)st.st_size,
+            .sink = -1,
+            .came = on_output,
+            .changed = run_stream_changed,
+            .userdata = run,
+        };
+        r = stream_new(run->manager->event, &options, &run->streams[i]);
+    }
+    return r;
+}
+
+void run_go_on(struct run *run)
+{
+    uint64_t limit = run->plan.limits.timeout_usec, now = clock_usec(CLOCK_BOOTTIME);
+    uint64_t gone = now - run->go_usec;
+
+    if (run->facts.have_ended || run->is_over)
+        sandbox_over(run);
+    else if (run->facts.have_exited || run->facts.cancelled || run->facts.timed_out)
+        run_end(run, 0);
+    else if (run->plan.cloud && !run->cloud.goes)
+        run_arm(run, UPLOAD_USEC, on_upload_timeout);
+    else
+        run_arm(run, gone < limit ? limit - gone : 1, on_time_over);
 }
 
 void run_go_if_filled(struct run *run)
@@ -506,6 +572,7 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     case SANDBOX_ENDED:
         run->facts.have_ended = true;
         run->facts.ended = *event->ended;
+        run_note_live(run);
         sandbox_over(run);
         break;
     case SANDBOX_FAILED:
@@ -517,6 +584,11 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     default:
         break;
     }
+}
+
+int run_restore_sandbox(struct run *run, const int descriptors[3])
+{
+    return sandbox_restore(run->manager->event, descriptors, on_sandbox, run, &run->sandbox);
 }
 
 void run_start(struct run *run)

@@ -114,6 +114,7 @@ static void not_saved(struct run *run, int error)
              strerror(-error));
     json_object_put(TAKE_PTR(run->result));
     json_object_put(TAKE_PTR(run->collected));
+    run->noted = false;
     run_conclude(run);
 }
 
@@ -146,8 +147,11 @@ static void on_collected(int error, json_object *result, int fd, void *userdata)
         run->result = run_result(run, run->outcome.status);
         error = run->collected && run->result ? write_record(run) : -ENOMEM;
     }
-    if (error >= 0)
+    /* Noted before it is given away: what is found afterwards, by whoever comes next, is known. */
+    if (error >= 0) {
+        (void)run_note_final(run);
         error = store_publish(run->job, on_published, run);
+    }
     if (error < 0)
         not_saved(run, error);
 }
@@ -198,6 +202,9 @@ void run_save(struct run *run)
     run_arm(run, 0, NULL);
     measure_workspace(run);
     decide(run);
+    /* What the program made is not lost with this process, whoever waits for it. */
+    if (!run->stored && run->sandbox)
+        run_store_going(run);
     r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
     if (r < 0)
         not_saved(run, r);

@@ -23,7 +23,7 @@
 void run_arm(struct run *run, uint64_t usec, sd_event_time_handler_t fn)
 {
     run->timer = sd_event_source_disable_unref(run->timer);
-    if (usec != 0 && sd_event_add_time_relative(run->manager->event, &run->timer, CLOCK_MONOTONIC,
+    if (usec != 0 && sd_event_add_time_relative(run->manager->event, &run->timer, CLOCK_BOOTTIME,
                                                 usec, 10000, fn, run) < 0)
         fprintf(stderr, SD_ERR "run %s: no timer could be had\n", run->id);
 }
@@ -51,7 +51,8 @@ static void run_free(struct run *run)
     unlink_run(run);
     queue_leave(&run->manager->queue, &run->item);
     run_arm(run, 0, NULL);
-    run_cloud_settle(run);
+    if (!run->stored)
+        run_cloud_settle(run);
     approving_free(run->approving);
     sandbox_free(run->sandbox);
     layer_claim_free(run->claim);
@@ -63,6 +64,7 @@ static void run_free(struct run *run)
         close_fd(run->kept[i]);
     }
     close_fd(run->staging);
+    close_fd(run->live);
     if (run->call) {
         varlink_call_on_gone(run->call, NULL, NULL);
         varlink_call_on_drained(run->call, NULL, NULL);
@@ -79,6 +81,11 @@ static void run_free(struct run *run)
     free(run);
 }
 
+void run_forget(struct run *run)
+{
+    run_free(run);
+}
+
 void run_free_all(struct manager *manager)
 {
     while (manager->runs)
@@ -90,6 +97,7 @@ static void leave(struct run *run)
 {
     struct manager *manager = run->manager;
 
+    run_unstore(run);
     run_free(run);
     run_dispatch(manager);
     manager_run_gone(manager);
@@ -123,6 +131,14 @@ int run_note(struct run *run, enum run_status status)
 
     if (r < 0)
         fprintf(stderr, SD_ERR "run %s: index entry not written: %s\n", run->id, strerror(-r));
+    return r;
+}
+
+int run_note_final(struct run *run)
+{
+    int r = run_note(run, run->outcome.status);
+
+    run->noted = r >= 0;
     return r;
 }
 
@@ -187,6 +203,7 @@ void run_enqueue(struct run *run)
                        "The run could not be noted, so nothing was run.");
             return;
         }
+        run_store_waiting(run);
         detach(run);
     }
     run_line_up(run);
@@ -251,27 +268,11 @@ static int make_id(struct manager *manager, char ret[RUN_ID_TEXT])
     return 0;
 }
 
-void run_begin(struct manager *manager, struct varlink_call *call, struct request *request,
-               struct plan *plan)
+static void set_facts(struct run *run)
 {
-    struct run *run = calloc(1, sizeof(*run));
+    const struct manager *manager = run->manager;
+    enum ecosystem ecosystem;
 
-    if (!run || make_id(manager, run->id) < 0) {
-        free(run);
-        plan_release(plan);
-        request_release(request);
-        result_answer_failed(call, "The run could not be prepared.");
-        return;
-    }
-    run->manager = manager;
-    run->request = *request;
-    run->plan = *plan;
-    *request = (struct request)REQUEST_NULL;
-    *plan = (struct plan){ 0 };
-    run->staging = run->kept[0] = run->kept[1] = -1;
-    run->asked_usec = clock_usec(CLOCK_MONOTONIC);
-    run->created_realtime = clock_usec(CLOCK_REALTIME);
-    run->call = varlink_call_ref(call);
     run->facts.limits = &run->plan.limits;
     run->facts.tasks = manager->config.tasks;
     run->facts.workspace_bytes = manager->config.workspace_bytes;
@@ -288,12 +289,48 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
     run->facts.cloud = run->plan.cloud;
     run->facts.images = run->plan.image;
     run->facts.packages = &manager->config.packages;
-    enum ecosystem ecosystem;
     run->facts.may_have_packages =
         policy_packages_possible(&manager->config, &run->plan, &ecosystem);
     run->facts.ecosystem = ecosystem;
-    note_caller(run, varlink_call_peer(call));
+}
+
+struct run *run_new(struct manager *manager, const char *id, struct request *request,
+                    struct plan *plan)
+{
+    struct run *run = calloc(1, sizeof(*run));
+
+    if (run && id)
+        snprintf(run->id, sizeof(run->id), "%s", id);
+    if (!run || (!id && make_id(manager, run->id) < 0)) {
+        free(run);
+        plan_release(plan);
+        request_release(request);
+        return NULL;
+    }
+    run->manager = manager;
+    run->request = *request;
+    run->plan = *plan;
+    *request = (struct request)REQUEST_NULL;
+    *plan = (struct plan){ 0 };
+    run->staging = run->kept[0] = run->kept[1] = run->live = -1;
+    set_facts(run);
     link_run(run);
+    return run;
+}
+
+void run_begin(struct manager *manager, struct varlink_call *call, struct request *request,
+               struct plan *plan)
+{
+    struct run *run = run_new(manager, NULL, request, plan);
+
+    if (!run) {
+        result_answer_failed(call, "The run could not be prepared.");
+        return;
+    }
+    run->asked_usec = clock_usec(CLOCK_BOOTTIME);
+    run->created_realtime = clock_usec(CLOCK_REALTIME);
+    run->call = varlink_call_ref(call);
+    note_caller(run, varlink_call_peer(call));
     varlink_call_on_gone(call, on_caller_gone, run);
     varlink_call_on_drained(call, on_caller_drained, run);
 
@@ -320,6 +357,14 @@ struct run *run_find(struct manager *manager, const char *id, uid_t uid)
         if (run->uid == uid && strcmp(run->id, id) == 0)
             return run;
     return NULL;
+}
+
+bool run_is_known(const struct manager *manager, const char *id)
+{
+    for (const struct run *run = manager->runs; run; run = run->next)
+        if (strcmp(run->id, id) == 0)
+            return true;
+    return false;
 }
 
 void run_cancel(struct run *run, bool kill)
@@ -353,10 +398,20 @@ static void report(struct run *run)
     leave(run);
 }
 
+bool run_any_left(const struct manager *manager)
+{
+    for (const struct run *run = manager->runs; run; run = run->next)
+        if (!run_outlives_us(run))
+            return true;
+    return false;
+}
+
 void run_cancel_all(struct manager *manager)
 {
     for (struct run *run = manager->runs, *next; run; run = next) {
         next = run->next;
+        if (run_outlives_us(run))
+            continue;
         run->facts.cancelled = run->facts.cancelled || run->state < STATE_ENDING;
         if (run->state <= STATE_WAITING)
             run_refuse(run, RUN_CANCELLED, "io.sbxctl.Sandbox.Failed", NULL,
@@ -388,7 +443,8 @@ void run_conclude(struct run *run)
         run->result = run_result(run, run->outcome.status);
     if (!run->published)
         run_remove_staging(run);
-    (void)run_note(run, run->outcome.status);
+    if (!run->noted)
+        (void)run_note_final(run);
     (void)run_audit_end(run);
     keeper_look(run->manager->keeper);
     run->state = STATE_REPORTING;

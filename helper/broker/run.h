@@ -15,13 +15,17 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
                struct plan *plan);
 /* NULL if the caller has no such run that is not over. */
 struct run *run_find(struct manager *manager, const char *id, uid_t uid);
+/* Whether there is one of anybody's. */
+bool run_is_known(const struct manager *manager, const char *id);
 /* The result object as far as it is known now. A new reference, or NULL out of memory. */
 json_object *run_live_result(const struct run *run);
 /* Ends the run: SIGTERM, the grace period, SIGKILL; with @kill without grace, also if it is being
  * ended already. What it made is kept. */
 void run_cancel(struct run *run, bool kill);
-/* The same for all runs, without grace. */
+/* The same for all runs, without grace, but for those that outlive this process. */
 void run_cancel_all(struct manager *manager);
+/* Whether there are runs but those that outlive this process. */
+bool run_any_left(const struct manager *manager);
 /* Starts what waits and may start. */
 void run_dispatch(struct manager *manager);
 /* Removes a run's staging directory in the background. Returns 0 or a negative errno. */

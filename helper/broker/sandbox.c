@@ -163,6 +163,22 @@ static int check_launcher(int fd)
     return domain == AF_UNIX && type == SOCK_SEQPACKET ? 0 : -ESOCKTNOSUPPORT;
 }
 
+static int watch_launcher(struct sandbox *sandbox, sd_event *event)
+{
+    int r = check_launcher(sandbox->launcher);
+
+    if (r < 0)
+        return r;
+    if (fcntl(sandbox->launcher, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    r = sd_event_add_io(event, &sandbox->launcher_source, sandbox->launcher, EPOLLIN, on_launcher,
+                        sandbox);
+    if (r < 0)
+        return r;
+    /* If both end at once, the launcher's last word on the program comes first. */
+    return sd_event_source_set_priority(sandbox->launcher_source, SD_EVENT_PRIORITY_NORMAL - 1);
+}
+
 static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t n_fds)
 {
     int r;
@@ -173,19 +189,7 @@ static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t 
     sandbox->workspace = TAKE_FD(fds[0]);
     sandbox->launcher = TAKE_FD(fds[1]);
     r = workspace_check(sandbox->workspace);
-    if (r >= 0)
-        r = check_launcher(sandbox->launcher);
-    if (r < 0)
-        return r;
-    if (fcntl(sandbox->launcher, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
-    r = sd_event_add_io(sd_event_source_get_event(sandbox->engine_source),
-                        &sandbox->launcher_source, sandbox->launcher, EPOLLIN, on_launcher,
-                        sandbox);
-    if (r < 0)
-        return r;
-    /* If both end at once, the launcher's last word on the program comes first. */
-    return sd_event_source_set_priority(sandbox->launcher_source, SD_EVENT_PRIORITY_NORMAL - 1);
+    return r < 0 ? r : watch_launcher(sandbox, sd_event_source_get_event(sandbox->engine_source));
 }
 
 static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -267,6 +271,45 @@ int sandbox_new_on(sd_event *loop, int engine, const struct engine_start *start,
     r = engine_send(engine, &message, NULL, 0);
     if (r >= 0)
         r = sd_event_add_io(loop, &sandbox->engine_source, engine, EPOLLIN, on_engine, sandbox);
+    if (r < 0) {
+        sandbox_free(sandbox);
+        return r;
+    }
+    *ret = sandbox;
+    return 0;
+}
+
+void sandbox_descriptors(const struct sandbox *sandbox, int ret[3])
+{
+    ret[0] = sandbox->engine;
+    ret[1] = sandbox->launcher;
+    ret[2] = sandbox->workspace;
+}
+
+int sandbox_restore(sd_event *loop, const int descriptors[3], sandbox_fn fn, void *userdata,
+                    struct sandbox **ret)
+{
+    struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
+    int r;
+
+    if (!sandbox) {
+        for (size_t i = 0; i < 3; i++)
+            close_fd(descriptors[i]);
+        return -ENOMEM;
+    }
+    *sandbox = (struct sandbox){ .engine = descriptors[0],
+                                 .launcher = descriptors[1],
+                                 .workspace = descriptors[2],
+                                 .owed = OWED_EXITED,
+                                 .ready = true,
+                                 .fn = fn,
+                                 .userdata = userdata };
+    r = workspace_check(sandbox->workspace);
+    if (r >= 0 && sandbox->engine >= 0)
+        r = sd_event_add_io(loop, &sandbox->engine_source, sandbox->engine, EPOLLIN, on_engine,
+                            sandbox);
+    if (r >= 0 && sandbox->launcher >= 0)
+        r = watch_launcher(sandbox, loop);
     if (r < 0) {
         sandbox_free(sandbox);
         return r;

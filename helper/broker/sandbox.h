@@ -62,6 +62,13 @@ void sandbox_close(struct sandbox *sandbox);
 /* Closes everything, and thereby ends what runs in it. */
 struct sandbox *sandbox_free(struct sandbox *sandbox);
 
+/* Its descriptors, borrowed: engine, launcher, workspace; -1 for each that is not there. */
+void sandbox_descriptors(const struct sandbox *sandbox, int ret[3]);
+/* One that another process left with its program going, of these descriptors, which are taken over
+ * in any case. With -1 for the engine, it is over. Returns 0 or a negative errno. */
+int sandbox_restore(sd_event *event, const int descriptors[3], sandbox_fn fn, void *userdata,
+                    struct sandbox **ret);
+
 /* The workspace's directory fd, borrowed; -1 before ready. Stays valid when the sandbox has ended.
  */
 int sandbox_workspace(const struct sandbox *sandbox);

@@ -56,6 +56,11 @@ bool stream_flushed(const struct stream *stream)
     return stream->ended && stream->start == stream->end;
 }
 
+int stream_source(const struct stream *stream)
+{
+    return stream->options.source;
+}
+
 const char *stream_name(const struct stream *stream)
 {
     return stream->options.name;
@@ -274,6 +279,10 @@ int stream_new(sd_event *event, const struct stream_options *options, struct str
         return -ENOMEM;
     }
     stream->options = *options;
+    stream->bytes = options->bytes;
+    stream->kept = options->kept_bytes;
+    if (stream->options.kept_max < stream->kept)
+        stream->options.kept_max = stream->kept;
     if (fcntl(options->source, F_SETFL, O_NONBLOCK) < 0 ||
         (options->sink >= 0 && fcntl(options->sink, F_SETFL, O_NONBLOCK) < 0))
         r = -errno;

@@ -12,12 +12,13 @@
 struct stream;
 
 struct stream_options {
-    const char *name;          /* "stdout" or "stderr", static */
-    int source;                /* read end of the program's pipe; taken over */
-    int kept;                  /* file for the kept part; borrowed */
-    uint64_t kept_max;         /* bytes */
-    int sink;                  /* write end of the caller's pipe, taken over; or -1 */
-    struct varlink_call *call; /* messages are sent as replies to it; NULL for none; borrowed */
+    const char *name;           /* "stdout" or "stderr", static */
+    int source;                 /* read end of the program's pipe; taken over */
+    int kept;                   /* file for the kept part; borrowed */
+    uint64_t kept_max;          /* bytes */
+    uint64_t bytes, kept_bytes; /* that came, and were kept, before */
+    int sink;                   /* write end of the caller's pipe, taken over; or -1 */
+    struct varlink_call *call;  /* messages are sent as replies to it; NULL for none; borrowed */
     /* More of it was read, the first byte of which is the @offset-th; what there is room for is in
      * the file already. May not free the stream. NULL: nobody wants to know. */
     void (*came)(struct stream *stream, const char *data, size_t size, uint64_t offset,
@@ -43,6 +44,8 @@ void stream_resume(struct stream *stream);
 /* The caller is gone. */
 void stream_forget_caller(struct stream *stream);
 
+/* The read end of the program's pipe, borrowed; -1: it ended. */
+int stream_source(const struct stream *stream);
 /* The name it was made with. */
 const char *stream_name(const struct stream *stream);
 uint64_t stream_bytes(const struct stream *stream);
