@@ -55,6 +55,7 @@ struct run {
     struct sandbox *sandbox;
     bool from_pool;        /* it is */
     bool warm;             /* and was ready when it was taken */
+    bool is_second_try;    /* the engine went away once */
     struct egress *egress; /* until its last word; NULL for a run without a network */
     bool network_ready;
     struct network_use network;

@@ -512,6 +512,27 @@ static void launcher_gone(struct run *run)
     /* While ending, the engine's last word is still to come. */
 }
 
+static void make_sandbox(struct run *run);
+
+static void blame_gone(struct run *run)
+{
+    run_blame_engine(run, "went away while it made the sandbox");
+}
+
+/* An engine that is restarted ends what it has begun, and there is another one at once. Nothing of
+ * the caller's has been near that sandbox; but one in a cloud costs money, so who knows. */
+static bool try_again(struct run *run)
+{
+    if (run->state != STATE_PREPARING || run->is_second_try || run->plan.cloud || run->plan.egress)
+        return false;
+    fprintf(stderr, SD_NOTICE "run %s: engine %s went away, asking it again\n", run->id,
+            run->plan.engine);
+    run->is_second_try = true;
+    run->sandbox = sandbox_free(run->sandbox);
+    make_sandbox(run);
+    return true;
+}
+
 static void engine_gone(struct run *run, int error)
 {
     if (error < 0)
@@ -524,8 +545,8 @@ static void engine_gone(struct run *run, int error)
     else if (error < 0)
         run_blame_engine(run, "sent what this helper does not understand: %s",
                          run_engine_error_text(error));
-    else
-        run_blame_engine(run, "went away while it made the sandbox");
+    else if (!try_again(run))
+        blame_gone(run);
 }
 
 static void progress(struct run *run, const struct engine_progress *message)
@@ -651,7 +672,9 @@ static void make_sandbox(struct run *run)
         return;
     int r =
         sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
-    if (r < 0)
+    if (r < 0 && run->is_second_try)
+        blame_gone(run);
+    else if (r < 0)
         run_refuse_no_engine(run, r);
     else
         await_start(run);

@@ -31,16 +31,17 @@ class Double:
         """The helper's descriptors."""
         return self.machine.descriptors(self.machine.main_pid())
 
-    def start(self, scenario):
+    def start(self, scenario, before=""):
+        """With connections that are given `before` it, an expression for a list of functions."""
         code = "from engine_double import *\ndef scenario(engine):\n"
-        code += textwrap.indent(textwrap.dedent(scenario), "    ") + "\nserve(scenario)"
+        code += textwrap.indent(textwrap.dedent(scenario), "    ") + f"\nserve(*[{before}], scenario)"
         playing = self.machine.popen(self.machine.python(code))
         assert playing.popen.stdout.readline() == b"up\n", playing.finish()
         return playing
 
-    def play(self, scenario, args=(), script="print(4)", timeout=60):
+    def play(self, scenario, args=(), script="print(4)", timeout=60, before=""):
         """The scenario must come to its end, and everything must be as before."""
-        playing = self.start(scenario)
+        playing = self.start(scenario, before)
         began = time.monotonic()
         result = self.machine.sbxctl(["run", "--engine", "double", *args, "-c", script], timeout=timeout)
         took = time.monotonic() - began
@@ -178,6 +179,13 @@ def test_an_engine_that_dies_before_go_is_named(double, scenario, words):
     if "lost the sandbox" in words:  # engine and launcher hang up in either order
         words = words if words in played.errors else "went away while it made the sandbox"
     refused(played, words)
+
+
+def test_an_engine_that_was_restarted_is_asked_once_more(double):
+    hang_up = "lambda engine: engine.sock.close()"
+    played = double.play("launcher = engine.go(); launcher.print('said'); launcher.exited(value=0)", before=hang_up)
+    assert (played.status, played.text) == (0, "said")
+    refused(double.play("engine.sock.close()", before=hang_up), "went away while it made the sandbox")
 
 
 def test_an_engine_that_dies_after_go_leaves_a_run_that_is_lost(machine, double):
