@@ -17,6 +17,8 @@
 /* What may be kept of our lists (caching): they change with the program only. */
 #define LIST_TTL_MSEC (60 * 60 * 1000)
 #define CALLS_MAX 1000
+/* Between two words on how a call goes on. */
+#define PROGRESS_GAP_USEC (USEC_PER_SEC / 2)
 
 /* Newest first, as initialize offers them. */
 static const char *const legacy_revisions[] = { "2025-11-25", "2025-06-18", "2025-03-26",
@@ -149,10 +151,13 @@ void mcp_call_drop(struct mcp_call *call)
 
 void mcp_call_progress(struct mcp_call *call, const char *text)
 {
+    uint64_t now = clock_usec(CLOCK_MONOTONIC);
     json_object *message, *params;
 
-    if (!call->token)
+    /* A download tells of every piece. */
+    if (!call->token || now < call->told_usec + PROGRESS_GAP_USEC)
         return;
+    call->told_usec = now;
     message = answer_new(NULL);
     params = json_object_new_object();
     (void)json_add_string(message, "method", "notifications/progress");

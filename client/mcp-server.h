@@ -33,9 +33,10 @@ struct mcp_call {
     json_object *id;
     struct mcp_batch *batch; /* its answer goes out with those of others */
     bool modern;
-    bool knows_links;       /* content of type resource_link, since 2025-06-18 */
-    json_object *token;     /* of progress, or NULL */
-    uint64_t progress;      /* what was told last */
+    bool knows_links;   /* content of type resource_link, since 2025-06-18 */
+    json_object *token; /* of progress, or NULL */
+    uint64_t progress;  /* what was told last, and when */
+    uint64_t told_usec;
     json_object *arguments; /* an object, or NULL */
 
     /* What it waits for: a run of this server, or an answer of the helper. */
