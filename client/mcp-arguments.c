@@ -27,17 +27,9 @@ static int fail_memory(void)
 }
 
 /* NULL and what is absent are the same: some clients fill in every member. */
-static json_object *member(json_object *object, const char *name)
-{
-    json_object *value = NULL;
-
-    json_object_object_get_ex(object, name, &value);
-    return value;
-}
-
 int mcp_argument_string(json_object *arguments, const char *name, const char **ret)
 {
-    json_object *value = member(arguments, name);
+    json_object *value = json_object_object_get(arguments, name);
 
     if (!value)
         return 0;
@@ -49,7 +41,7 @@ int mcp_argument_string(json_object *arguments, const char *name, const char **r
 
 int mcp_argument_bool(json_object *arguments, const char *name, bool *ret)
 {
-    json_object *value = member(arguments, name);
+    json_object *value = json_object_object_get(arguments, name);
 
     if (!value)
         return 0;
@@ -71,7 +63,7 @@ static bool number_of(json_object *value, double *ret)
 int mcp_argument_number(json_object *arguments, const char *name, uint64_t min, uint64_t max,
                         uint64_t *ret)
 {
-    json_object *value = member(arguments, name);
+    json_object *value = json_object_object_get(arguments, name);
     char range[96];
     double number;
 
@@ -111,7 +103,7 @@ int mcp_arguments_check(json_object *arguments, const char *const *names)
 /* An array of strings as pointers into it; @ret is new, and NULL if there is none. */
 static int take_strings(json_object *arguments, const char *name, const char ***ret, size_t *ret_n)
 {
-    json_object *array = member(arguments, name);
+    json_object *array = json_object_object_get(arguments, name);
     size_t n;
 
     if (!array)
@@ -151,7 +143,7 @@ static int take_packages(json_object *arguments, struct run_options *options)
 
 static int take_environment(json_object *arguments, struct mcp_run_arguments *ret)
 {
-    json_object *object = member(arguments, "env");
+    json_object *object = json_object_object_get(arguments, "env");
     size_t n;
 
     if (!object)
@@ -181,7 +173,7 @@ static int take_environment(json_object *arguments, struct mcp_run_arguments *re
 
 static int take_cpus(json_object *arguments, struct run_options *options)
 {
-    json_object *value = member(arguments, "cpus");
+    json_object *value = json_object_object_get(arguments, "cpus");
     double number;
 
     if (!value)
@@ -208,7 +200,7 @@ static int take_limits(json_object *arguments, struct run_options *options)
 
 static int take_files(json_object *arguments, struct mcp_run_arguments *ret)
 {
-    json_object *array = member(arguments, "files");
+    json_object *array = json_object_object_get(arguments, "files");
 
     if (array && !json_object_is_type(array, json_type_array))
         return fail_argument("files", "an array of objects");
