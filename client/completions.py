@@ -155,7 +155,8 @@ ZSH_ACTIONS = {"files": "_files", "directories": "_files -/", "users": "_users",
 
 
 def zsh_action(kind):
-    return f"_sbxctl_values {kind}" if kind in HELPERS else ZSH_ACTIONS[kind]
+    # With a space before it, _arguments calls it as it stands.
+    return f" _sbxctl_values {kind}" if kind in HELPERS else ZSH_ACTIONS[kind]
 
 
 def zsh_option(option):

@@ -341,9 +341,8 @@ def mends(machine, broken):
 
 # Those that are tried each time; most of the others are like one of them.
 QUICK = (
-    "socket_masked", "helper_killed_at_each_start", "polkit_masked", "no_agent", "rule_that_does_not_load",
-    "journald_stopped", "cgroup_controller_missing", "no_user_namespaces", "old_kernel", "wrong_clock", "wrong_owner",
-    "wrong_mode", "unknown_key", "configuration_of_another", "default_engine_stopped", "dockerd_stopped",
+    "socket_masked", "polkit_masked", "no_agent", "journald_stopped", "cgroup_controller_missing", "old_kernel",
+    "wrong_clock", "wrong_owner", "unknown_key", "dockerd_stopped",
 )
 
 
@@ -387,7 +386,7 @@ def cloud_engine(machine, cloud):
 
 @pytest.mark.parametrize("ruin, what", [
     (f"rm {e2b_engine.CREDENTIAL}", "has no key"),
-    (f"echo e2b_{'1' * 40} >{e2b_engine.CREDENTIAL}", "does not accept this machine's key"),
+    pytest.param(f"echo e2b_{'1' * 40} >{e2b_engine.CREDENTIAL}", "does not accept this machine's key", marks=pytest.mark.long),
 ])
 def test_a_missing_or_wrong_key_of_the_cloud_is_told(machine, cloud_engine, ruin, what):
     assert Doctor(machine).bad() == []

@@ -82,7 +82,9 @@ def test_the_sample_has_every_key_with_its_built_in_value(machine):
             keys.add((section, line.split("=")[0]))
     assert keys == set(table)
     before = json.loads(machine.sbxctl(["policy", "--json"]).stdout)
-    with machine.configured(active):
+    assert "defaults" in before
+    # Where nothing is built in, there is no value to write.
+    with machine.configured(re.sub(r"^\w+=$", "", active, flags=re.M)):
         assert json.loads(machine.sbxctl(["policy", "--json"]).stdout) == before
 
 
@@ -134,7 +136,7 @@ def fish(machine, line):
 
 # zsh completes for a line editor only, so one is made that writes what is offered to its standard output.
 COMPLETE_ZSH = r"""
-autoload -Uz compinit; compinit -u
+autoload -Uz compinit; compinit -u -d /tmp/test-zcompdump
 zmodload zsh/zutil
 compadd() {
     local -a hits; local name=hits
