@@ -52,7 +52,8 @@ struct config {
     struct queue_limits queue;
     struct retention_rules results;
     uint64_t connections_per_user;
-    uint64_t cloud_seconds;             /* of a user, in a day */
+    uint64_t cloud_seconds; /* of a user, in a day */
+    bool pool_interpreter;
     uint64_t pool_size, pool_keep_usec; /* of each kind; after the last run of that kind */
     uint64_t start_timeout_usec, grace_usec, idle_exit_usec;
     uint64_t approval_timeout_usec; /* how long a dialog may stay open */

@@ -14,6 +14,7 @@
 
 /* Kinds of sandboxes at once; the one that was not used for longest goes. */
 #define KINDS_MAX 4
+#define WORKSPACE "/workspace"
 /* How often it is looked whether something is too old, or memory short. */
 #define TICK_USEC (5 * USEC_PER_SEC)
 
@@ -23,13 +24,16 @@ struct member {
     struct sandbox *sandbox;
     bool is_ready;
     struct engine_ready ready;
-    uint64_t born_usec, lifetime_usec; /* CLOCK_MONOTONIC; from then on */
+    struct interpreter interpreter;
+    struct interpreter_command command; /* of that */
+    uint64_t born_usec, lifetime_usec;  /* CLOCK_MONOTONIC; from then on */
 };
 
 struct kind {
     struct pool *pool; /* NULL: not in use */
     char engine[64 + 1];
     struct engine_start start;
+    struct interpreter_command command; /* of those that get ready from now on */
     uint64_t used_usec;
     uint64_t wanted;        /* 1 at first, and one more with each run that found none */
     bool failed;            /* not again before the next run of this kind */
@@ -40,7 +44,9 @@ struct pool {
     struct manager *manager;
     struct kind kinds[KINDS_MAX];
     sd_event_source *tick, *later;
-    struct engine_ready taken; /* of the last one that was */
+    /* Of the last one that was taken. */
+    struct engine_ready ready;
+    struct interpreter_command command;
 };
 
 static uint64_t now(void)
@@ -85,6 +91,8 @@ static void member_free(struct member *member)
 {
     unlink_member(member);
     sandbox_free(member->sandbox);
+    interpreter_close(&member->interpreter);
+    interpreter_release_command(&member->command);
     free(member);
 }
 
@@ -97,6 +105,7 @@ static void empty_kind(struct kind *kind)
 static void forget_kind(struct kind *kind)
 {
     empty_kind(kind);
+    interpreter_release_command(&kind->command);
     *kind = (struct kind){ 0 };
 }
 
@@ -120,6 +129,16 @@ static void fail(struct member *member, const char *why)
     member_free(member);
 }
 
+/* Without one it is a good sandbox, too. */
+static void add_interpreter(struct member *member)
+{
+    struct kind *kind = member->kind;
+
+    if (!kind->command.argv || interpreter_copy_command(&kind->command, &member->command) < 0)
+        return;
+    (void)interpreter_start(member->sandbox, &member->command, WORKSPACE, &member->interpreter);
+}
+
 /* A sandbox that waits says nothing but that it is ready. */
 static void on_sandbox(const struct sandbox_event *event, void *userdata)
 {
@@ -131,6 +150,7 @@ static void on_sandbox(const struct sandbox_event *event, void *userdata)
     case SANDBOX_READY:
         member->ready = *event->ready;
         member->is_ready = true;
+        add_interpreter(member);
         pool_fill_later(member->kind->pool);
         break;
     case SANDBOX_FAILED:
@@ -169,6 +189,7 @@ static void add_member(struct kind *kind)
     start.lifetime_usec += kind->pool->manager->config.pool_keep_usec;
     if (r >= 0) {
         member->kind = kind;
+        member->interpreter = (struct interpreter)INTERPRETER_NONE;
         member->born_usec = now();
         member->lifetime_usec = start.lifetime_usec;
         r = sandbox_new(kind->pool->manager->event, kind->engine, &start, on_sandbox, member,
@@ -304,7 +325,8 @@ static struct kind *add_kind(struct pool *pool, const char *engine,
     return kind;
 }
 
-void pool_note(struct pool *pool, const char *engine, const struct engine_start *start)
+void pool_note(struct pool *pool, const char *engine, const struct engine_start *start,
+               const struct plan *model)
 {
     struct kind *kind = find_kind(pool, engine, start);
 
@@ -316,6 +338,10 @@ void pool_note(struct pool *pool, const char *engine, const struct engine_start 
         kind->wanted++;
     kind->used_usec = now();
     kind->failed = false;
+    if (model && pool->manager->config.pool_interpreter) {
+        const struct interpreter_command command = interpreter_command_of(model);
+        (void)interpreter_copy_command(&command, &kind->command);
+    }
 }
 
 /* The first that is ready, else the first. One that has said anything more has ended; the event
@@ -338,20 +364,31 @@ static struct member *choose(struct kind *kind, uint64_t lifetime_usec)
     return found;
 }
 
-struct sandbox *pool_take(struct pool *pool, const char *engine, const struct engine_start *start,
-                          sandbox_fn fn, void *userdata, const struct engine_ready **ret_ready)
+struct pool_taken pool_take(struct pool *pool, const char *engine, const struct engine_start *start,
+                            sandbox_fn fn, void *userdata)
 {
     struct kind *kind = find_kind(pool, engine, start);
     struct member *member = kind ? choose(kind, start->lifetime_usec) : NULL;
+    struct pool_taken taken = { .interpreter = INTERPRETER_NONE };
 
     if (!member)
-        return NULL;
-    struct sandbox *sandbox = TAKE_PTR(member->sandbox);
-    pool->taken = member->ready;
-    *ret_ready = member->is_ready ? &pool->taken : NULL;
+        return taken;
+    interpreter_release_command(&pool->command);
+    pool->ready = member->ready;
+    pool->command = member->command;
+    taken = (struct pool_taken){
+        .sandbox = member->sandbox,
+        .ready = member->is_ready ? &pool->ready : NULL,
+        .interpreter = member->interpreter,
+        .command = &pool->command,
+    };
+    /* They are the taker's now. */
+    member->sandbox = NULL;
+    member->interpreter = (struct interpreter)INTERPRETER_NONE;
+    member->command = (struct interpreter_command){ 0 };
     member_free(member);
-    sandbox_adopt(sandbox, fn, userdata);
-    return sandbox;
+    sandbox_adopt(taken.sandbox, fn, userdata);
+    return taken;
 }
 
 int pool_new(struct manager *manager, struct pool **ret)
@@ -374,6 +411,7 @@ struct pool *pool_free(struct pool *pool)
     for (size_t i = 0; i < KINDS_MAX; i++)
         if (pool->kinds[i].pool)
             forget_kind(&pool->kinds[i]);
+    interpreter_release_command(&pool->command);
     free(pool);
     return NULL;
 }

@@ -4,6 +4,7 @@
  * Called by run-pool.c; knows no runs. */
 #pragma once
 
+#include "broker/interpreter.h"
 #include "broker/manager.h"
 #include "broker/sandbox.h"
 
@@ -14,14 +15,23 @@ int pool_new(struct manager *manager, struct pool **ret);
 struct pool *pool_free(struct pool *pool);
 
 /* A run is about to start like this: keeps sandboxes of its kind from now on, for KeepTime= after
- * the last such run. The kind is all of @start but its ids and its lifetime. */
-void pool_note(struct pool *pool, const char *engine, const struct engine_start *start);
+ * the last such run. The kind is all of @start but its ids and its lifetime. If the run can be the
+ * model of an interpreter that waits, @model is its plan, else NULL. */
+void pool_note(struct pool *pool, const char *engine, const struct engine_start *start,
+               const struct plan *model);
+
+struct pool_taken {
+    struct sandbox *sandbox; /* NULL: there was none; the rest says nothing then */
+    /* NULL if it is still being made: then it will say that it is ready, or not. Else valid until
+     * the event loop is back. */
+    const struct engine_ready *ready;
+    struct interpreter interpreter;
+    const struct interpreter_command *command; /* of that; as valid as ready */
+};
 /* Gives a waiting sandbox of that kind away, which must live at least as long as @start asks for;
- * its events go to @fn from here on. Returns it, or NULL if there is none. @ret_ready tells of it,
- * and is NULL if it is still being made: then it will say that it is ready, or not. It stays valid
- * until the event loop is back. */
-struct sandbox *pool_take(struct pool *pool, const char *engine, const struct engine_start *start,
-                          sandbox_fn fn, void *userdata, const struct engine_ready **ret_ready);
+ * its events go to @fn from here on. */
+struct pool_taken pool_take(struct pool *pool, const char *engine, const struct engine_start *start,
+                            sandbox_fn fn, void *userdata);
 /* Makes what is missing, when the event loop has nothing else to do. */
 void pool_fill_later(struct pool *pool);
 /* Ends those of an engine, or all (NULL); the kinds stay. */

@@ -148,7 +148,7 @@ static void add_usage(struct audit_record *record, const struct run *run)
 {
     const struct facts *facts = &run->facts;
 
-    audit_add(record, "WARM", run->warm ? "yes" : "no");
+    audit_add(record, "WARM", run->interpreter_warm ? "interpreter" : run->warm ? "sandbox" : "no");
     if (run->go_usec != 0)
         audit_add_u64(record, "WALL_USEC", run->end_usec - run->go_usec);
     if (facts_cpu_usec(facts) != UINT64_MAX)

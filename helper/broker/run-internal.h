@@ -3,6 +3,7 @@
 
 #include "broker/approve.h"
 #include "broker/egress.h"
+#include "broker/interpreter.h"
 #include "broker/layer-key.h"
 #include "broker/manager.h"
 #include "broker/network-use.h"
@@ -53,10 +54,12 @@ struct run {
     struct approving *approving;
     struct layer_claim *claim; /* of its packages, until its sandbox is gone */
     struct sandbox *sandbox;
-    bool from_pool;        /* it is */
-    bool warm;             /* and was ready when it was taken */
-    bool is_second_try;    /* the engine went away once */
-    struct egress *egress; /* until its last word; NULL for a run without a network */
+    bool from_pool;                 /* it is */
+    bool warm;                      /* and was ready when it was taken */
+    bool is_second_try;             /* the engine went away once */
+    struct interpreter interpreter; /* that waits in it for the run; or none */
+    bool interpreter_warm;          /* and was used */
+    struct egress *egress;          /* until its last word; NULL for a run without a network */
     bool network_ready;
     struct network_use network;
     struct store_job *job;

@@ -32,19 +32,27 @@ static bool is_default(const struct run *run)
 
 void run_pool_take(struct run *run, sandbox_fn fn)
 {
-    const struct engine_ready *ready;
+    bool usual = interpreter_is_usual(&run->request, &run->plan);
+    struct pool *pool = run->manager->pool;
     struct engine_start start;
 
     if (!may_take(run))
         return;
     run_describe_sandbox(run, &start);
     if (is_default(run))
-        pool_note(run->manager->pool, run->plan.engine, &start);
-    run->sandbox = pool_take(run->manager->pool, run->plan.engine, &start, fn, run, &ready);
-    run->from_pool = run->sandbox != NULL;
-    run->warm = run->sandbox && ready;
-    if (run->warm)
-        run_note_ready(run, ready);
+        pool_note(pool, run->plan.engine, &start, usual ? &run->plan : NULL);
+    struct pool_taken taken = pool_take(pool, run->plan.engine, &start, fn, run);
+    run->sandbox = taken.sandbox;
+    run->from_pool = taken.sandbox != NULL;
+    if (!taken.sandbox || !taken.ready)
+        return;
+    run->warm = true;
+    run_note_ready(run, taken.ready);
+    if (interpreter_waits(&taken.interpreter) &&
+        interpreter_fits(taken.command, &run->request, &run->plan))
+        run->interpreter = taken.interpreter;
+    else
+        interpreter_close(&taken.interpreter);
 }
 
 bool run_pool_replace(struct run *run)
@@ -53,6 +61,7 @@ bool run_pool_replace(struct run *run)
         return false;
     fprintf(stderr, SD_NOTICE "run %s: the sandbox that waited was no good\n", run->id);
     run->from_pool = run->warm = false;
+    interpreter_close(&run->interpreter);
     run->sandbox = sandbox_free(run->sandbox);
     run->n_put = 0;
     run->sandbox_id[0] = '\0';

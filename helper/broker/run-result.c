@@ -136,6 +136,8 @@ static int add_usage(const struct run *run, json_object *result)
         r = json_add_uint64(usage, "cloudUSec", run_cloud_usec(run));
     if (r >= 0)
         r = json_add_bool(usage, "warm", run->warm);
+    if (r >= 0)
+        r = json_add_bool(usage, "warmInterpreter", run->interpreter_warm);
     if (!run->facts.have_ended)
         return r;
     if (r >= 0)

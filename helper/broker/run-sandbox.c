@@ -155,6 +155,25 @@ static int make_pipe(int ret[2])
     return pipe2(ret, O_CLOEXEC) < 0 ? -errno : 0;
 }
 
+/* The pipe between the program and the broker: @which is the program's descriptor. One that waits
+ * has its own ends already. */
+static int make_program_pipe(struct run *run, size_t which, int *ret_program, int *ret_ours)
+{
+    int ends[2];
+
+    if (run->interpreter_warm) {
+        *ret_program = -1;
+        *ret_ours = TAKE_FD(run->interpreter.pipes[which]);
+        return 0;
+    }
+    int r = make_pipe(ends);
+    if (r < 0)
+        return r;
+    *ret_program = ends[which == 0 ? 0 : 1];
+    *ret_ours = ends[which == 0 ? 1 : 0];
+    return 0;
+}
+
 static void on_output(struct stream *stream, const char *data, size_t size, uint64_t offset,
                       void *userdata)
 {
@@ -181,38 +200,27 @@ static int make_stream(struct run *run, size_t which, int *ret_program, int *ret
         .changed = run_stream_changed,
         .userdata = run,
     };
-    int program[2], caller[2] = { -1, -1 };
-    int r = make_pipe(program);
+    int caller[2] = { -1, -1 };
+    int r = make_program_pipe(run, which + 1, ret_program, &options.source);
 
     if (r < 0)
         return r;
     if (run->request.streams == STREAMS_DESCRIPTORS) {
         r = make_pipe(caller);
         if (r < 0) {
-            close_fd(program[0]);
-            close_fd(program[1]);
+            close_fd(options.source);
             return r;
         }
     }
-    options.source = program[0];
     options.sink = caller[1];
-    *ret_program = program[1];
     *ret_caller = caller[0];
     return stream_new(run->manager->event, &options, &run->streams[which]);
 }
 
 static int make_stdin(struct run *run, int *ret_program, int *ret_caller)
 {
-    int ends[2], r;
-
-    if (run->request.streams == STREAMS_DESCRIPTORS) {
-        r = make_pipe(ends);
-        if (r < 0)
-            return r;
-        *ret_program = ends[0];
-        *ret_caller = ends[1];
-        return 0;
-    }
+    if (run->request.streams == STREAMS_DESCRIPTORS)
+        return make_program_pipe(run, 0, ret_program, ret_caller);
     if (run->request.stdin_memfd >= 0) {
         *ret_program = TAKE_FD(run->request.stdin_memfd);
         return 0;
@@ -224,6 +232,8 @@ static int make_stdin(struct run *run, int *ret_program, int *ret_caller)
 static int send_go(struct run *run)
 {
     int program[3] = { -1, -1, -1 }, caller[3] = { -1, -1, -1 };
+
+    run->interpreter_warm = interpreter_waits(&run->interpreter);
     int r = make_stdin(run, &program[0], &caller[0]);
 
     for (size_t i = 0; r >= 0 && i < 2; i++)
@@ -231,7 +241,9 @@ static int send_go(struct run *run)
     /* Before the program goes: one that went is never started a second time. */
     if (r >= 0 && run->stored)
         run_store_going(run);
-    if (r >= 0)
+    if (r >= 0 && run->interpreter_warm)
+        r = sandbox_release(run->sandbox);
+    else if (r >= 0)
         r = sandbox_go(run->sandbox, run->plan.argv, run->plan.n_argv, run->plan.environment,
                        run->plan.n_environment, WORKSPACE, program);
     if (r >= 0) {

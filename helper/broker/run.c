@@ -55,6 +55,7 @@ static void run_free(struct run *run)
         run_cloud_settle(run);
     approving_free(run->approving);
     sandbox_free(run->sandbox);
+    interpreter_close(&run->interpreter);
     layer_claim_free(run->claim);
     egress_free(run->egress);
     network_use_release(&run->network);
@@ -312,6 +313,7 @@ struct run *run_new(struct manager *manager, const char *id, struct request *req
     run->plan = *plan;
     *request = (struct request)REQUEST_NULL;
     *plan = (struct plan){ 0 };
+    run->interpreter = (struct interpreter)INTERPRETER_NONE;
     run->staging = run->kept[0] = run->kept[1] = run->live = -1;
     set_facts(run);
     link_run(run);

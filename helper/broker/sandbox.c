@@ -375,11 +375,12 @@ static int append(char *packet, size_t *size, const char *string)
     return 0;
 }
 
-int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,
-               size_t n_environment, const char *directory, const int stdio[3])
+static int send_program(struct sandbox *sandbox, enum launch_type type, char *const *argv,
+                        size_t n_argv, char *const *environment, size_t n_environment,
+                        const char *directory, const int stdio[3])
 {
     _cleanup_free_ char *packet = malloc(LAUNCH_PACKET_MAX);
-    struct launch_go go = { { LAUNCH_PROTOCOL_VERSION, LAUNCH_GO },
+    struct launch_go go = { { LAUNCH_PROTOCOL_VERSION, type },
                             (uint32_t)n_argv,
                             (uint32_t)n_environment };
     size_t size = sizeof(go);
@@ -394,10 +395,31 @@ int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *
         r = append(packet, &size, environment[i]);
     if (r >= 0)
         r = append(packet, &size, directory);
+    return r < 0 ? r : packet_send(sandbox->launcher, packet, size, stdio, 3);
+}
+
+int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,
+               size_t n_environment, const char *directory, const int stdio[3])
+{
     sandbox->owed = OWED_EXITED;
-    if (r >= 0)
-        r = packet_send(sandbox->launcher, packet, size, stdio, 3);
-    return r;
+    return send_program(sandbox, LAUNCH_GO, argv, n_argv, environment, n_environment, directory,
+                        stdio);
+}
+
+int sandbox_warm(struct sandbox *sandbox, char *const *argv, size_t n_argv,
+                 char *const *environment, size_t n_environment, const char *directory,
+                 const int stdio[3])
+{
+    return send_program(sandbox, LAUNCH_WARM, argv, n_argv, environment, n_environment, directory,
+                        stdio);
+}
+
+int sandbox_release(struct sandbox *sandbox)
+{
+    const struct launch_header release = { LAUNCH_PROTOCOL_VERSION, LAUNCH_RELEASE };
+
+    sandbox->owed = OWED_EXITED;
+    return packet_send(sandbox->launcher, &release, sizeof(release), NULL, 0);
 }
 
 int sandbox_kill(struct sandbox *sandbox, uint64_t grace_usec)

@@ -78,4 +78,10 @@ int sandbox_listen(struct sandbox *sandbox);
 int sandbox_put(struct sandbox *sandbox, const char *name, unsigned mode, uint64_t size, int fd);
 int sandbox_go(struct sandbox *sandbox, char *const *argv, size_t n_argv, char *const *environment,
                size_t n_environment, const char *directory, const int stdio[3]);
+/* The same before the first put, for a program that reads the file of its last argument, and waits
+ * for it until sandbox_release(). A sandbox_go() ends it instead. */
+int sandbox_warm(struct sandbox *sandbox, char *const *argv, size_t n_argv,
+                 char *const *environment, size_t n_environment, const char *directory,
+                 const int stdio[3]);
+int sandbox_release(struct sandbox *sandbox);
 int sandbox_kill(struct sandbox *sandbox, uint64_t grace_usec);

@@ -161,6 +161,7 @@ static int handle_put(int workspace, size_t size, int fds[PACKET_FDS_MAX], size_
 
     if (n_fds != 1 || launch_parse_put(packet.bytes, size, &name) < 0)
         return -EBADMSG;
+    warm_make_room(workspace, name);
     int r = put_file(workspace, name, packet.put.mode, fds[0], packet.put.size, &done);
     done.error = -r;
     return packet_send(CONTROL_FD, &done, sizeof(done), NULL, 0);
@@ -226,10 +227,7 @@ static int become(const struct launch_program *program, const int stdio[3])
     return -errno;
 }
 
-/* Forks and waits until the program runs. Returns its pid; what kept it from running is left in
- * @ret_error as a positive errno, and the pid is 0 then. Returns a negative errno if this process
- * is the one in trouble. */
-static pid_t start(const struct launch_program *program, const int stdio[3], int *ret_error)
+pid_t launch_start(const struct launch_program *program, const int stdio[3], int *ret_error)
 {
     int report[2], error = 0;
 
@@ -277,7 +275,16 @@ static int send_exited(enum launch_exit_kind kind, int value, const struct rusag
     return packet_send(CONTROL_FD, &exited, sizeof(exited), NULL, 0);
 }
 
-static int handle_go(size_t size, int fds[PACKET_FDS_MAX], size_t n_fds, pid_t *ret_program)
+static int started(pid_t pid, int error, pid_t *ret_program)
+{
+    if (pid < 0)
+        return pid;
+    *ret_program = pid;
+    return pid > 0 ? 0 : send_exited(LAUNCH_EXIT_EXEC, error, NULL, 0, -1);
+}
+
+static int handle_go(int workspace, size_t size, int fds[PACKET_FDS_MAX], size_t n_fds,
+                     pid_t *ret_program)
 {
     static struct launch_program program;
     int error = 0;
@@ -285,11 +292,25 @@ static int handle_go(size_t size, int fds[PACKET_FDS_MAX], size_t n_fds, pid_t *
     if (n_fds != 3 || launch_parse_go(packet.bytes, size, &program) < 0)
         return -EBADMSG;
     went = true;
-    pid_t pid = start(&program, fds, &error);
-    if (pid < 0)
-        return pid;
-    *ret_program = pid;
-    return pid > 0 ? 0 : send_exited(LAUNCH_EXIT_EXEC, error, NULL, 0, -1);
+    warm_end(workspace);
+    pid_t pid = launch_start(&program, fds, &error);
+    return started(pid, error, ret_program);
+}
+
+static int handle_warm(int workspace, size_t size, int fds[PACKET_FDS_MAX], size_t n_fds)
+{
+    return n_fds == 3 && !went ? warm_begin(workspace, packet.bytes, size, fds) : -EBADMSG;
+}
+
+static int handle_release(int workspace, size_t size, size_t n_fds, pid_t *ret_program)
+{
+    int error = 0;
+
+    if (size != sizeof(packet.header) || n_fds != 0)
+        return -EBADMSG;
+    went = true;
+    pid_t pid = warm_release(workspace, &error);
+    return started(pid, error, ret_program);
 }
 
 /* ---- the end of a program */
@@ -325,6 +346,7 @@ static int handle_signals(int workspace, int signals, pid_t *program)
         if (info.ssi_signo == SIGTERM)
             kill(-1, SIGTERM);
     while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+        warm_reaped(pid);
         if (pid != *program)
             continue;
         *program = 0;
@@ -358,7 +380,11 @@ static int handle_packet(int workspace, pid_t *program)
     else if (packet.header.type == LAUNCH_LISTEN)
         r = handle_listen((size_t)size, n_fds);
     else if (packet.header.type == LAUNCH_GO && *program == 0)
-        r = handle_go((size_t)size, fds, n_fds, program);
+        r = handle_go(workspace, (size_t)size, fds, n_fds, program);
+    else if (packet.header.type == LAUNCH_WARM && *program == 0)
+        r = handle_warm(workspace, (size_t)size, fds, n_fds);
+    else if (packet.header.type == LAUNCH_RELEASE && *program == 0)
+        r = handle_release(workspace, (size_t)size, n_fds, program);
     packet_close_fds(fds);
     return r < 0 ? r : 1;
 }
@@ -411,5 +437,6 @@ int launch_main(const char *workspace_path, int argc, char *argv[])
         return EXIT_FAILURE;
 
     int r = serve(workspace, signals, &program);
+    warm_end(workspace);
     end(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS, program);
 }

@@ -1,7 +1,7 @@
 /* The parts of sbxctl-launch: main.c starts launch.c, which is the process, parse.c understands
- * packets, put.c makes input files, listen.c a listening socket, nodes.c looks for devices,
- * seccomp.c installs the filter, space.c measures what was left. Included by these and their tests
- * only. */
+ * packets, put.c makes input files, warm.c keeps a program waiting, listen.c a listening socket,
+ * nodes.c looks for devices, seccomp.c installs the filter, space.c measures what was left.
+ * Included by these and their tests only. */
 #pragma once
 
 #include <stdbool.h>
@@ -50,6 +50,24 @@ int nodes_search(const char *root);
 
 /* Fills in file_bytes, scratch_files and scratch_full; what cannot be measured is 0. */
 void space_measure(int workspace, struct launch_exited *exited);
+
+/* Forks and waits until the program runs. Returns its pid; what kept it from running is left in
+ * @ret_error as a positive errno, and the pid is 0 then. Returns a negative errno if this process
+ * is the one in trouble. */
+pid_t launch_start(const struct launch_program *program, const int stdio[3], int *ret_error);
+
+/* Starts the program of a WARM, which waits for its script; takes the @fds. Returns 0 or a negative
+ * errno. */
+int warm_begin(int workspace, const char *packet, size_t size, int fds[3]);
+/* Ends it, if there is one, and leaves no trace of it in the workspace. */
+void warm_end(int workspace);
+/* To be told of each process that ended. */
+void warm_reaped(pid_t pid);
+/* To be told of each file before it is made. */
+void warm_make_room(int workspace, const char *name);
+/* Gives it its script, or starts it anew if that cannot be done without a difference. Returns as
+ * launch_start(), or -EBADMSG if there is none. */
+pid_t warm_release(int workspace, int *ret_error);
 
 /* The launcher with the workspace @workspace; see launch.c. Returns or ends with the process's exit
  * status. */

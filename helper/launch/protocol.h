@@ -7,6 +7,10 @@
  *   broker   → PUT     name as string, fd to copy from;        launcher → PUT_DONE
  *   broker   → LISTEN  before the first GO;                    launcher → LISTENING
  *                      with a socket that listens on the sandbox's loopback
+ *   broker   → WARM    as GO, once, before the first PUT; no answer:
+ *                      the program waits for the file of its last argument
+ *   broker   → RELEASE instead of GO, after that file was PUT, for the program
+ *                      of WARM;                                launcher → EXITED
  *   broker   → GO      argv and environment as strings, fds stdin, stdout, stderr;
  *                                                              launcher → EXITED
  *   broker   → BYE     the launcher ends everything and exits
@@ -42,6 +46,8 @@ enum launch_type {
     LAUNCH_BYE,
     LAUNCH_LISTEN,
     LAUNCH_LISTENING,
+    LAUNCH_WARM,
+    LAUNCH_RELEASE,
 };
 
 struct launch_header {
@@ -87,7 +93,11 @@ struct launch_listening {
     uint32_t reserved;
 };
 
-/* Followed by @n_argv + @n_env NUL-terminated strings and the working directory as the last one.
+/* Also of a WARM; then the last argument is a file right in the working directory, which must be
+ * the workspace, and the program reads that file from its beginning to its end, once. A GO ends
+ * what waits. A RELEASE is a header alone.
+ *
+ * Followed by @n_argv + @n_env NUL-terminated strings and the working directory as the last one.
  * Carries exactly three fds. argv[0] is an absolute path, or a name that is looked up in the PATH
  * of the new environment. */
 struct launch_go {

@@ -14,7 +14,7 @@ import struct
 import tempfile
 
 from engine_client import CODE, EXEC, EXITED, EXITED_LAYOUT, GO, LISTEN, LISTENING, PUT, PUT_DONE, PUT_DONE_LAYOUT
-from engine_client import READY, SIGNAL, VERSION
+from engine_client import READY, SIGNAL, VERSION, WARM
 
 PATH = "/run/sbxctl/engine/double"
 PATIENCE = 60  # seconds that the broker may take for anything

@@ -91,7 +91,7 @@ def test_the_audit_tells_of_the_sandbox_at_the_start(machine, pool):
     entries = machine.journal("_SYSTEMD_UNIT=sbxctl-helper.service", f"SBXCTL_RUN_ID={run['id']}")
     told = [entry["SBXCTL_SANDBOX_ID"] for entry in entries if "starts" in entry["MESSAGE"]]
     assert told == [run["sandboxId"]] and is_of(name, run)
-    assert [entry["SBXCTL_WARM"] for entry in entries if "SBXCTL_WARM" in entry] == ["yes"]
+    assert [entry["SBXCTL_WARM"] for entry in entries if "SBXCTL_WARM" in entry] == ["interpreter"]
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["noticed", "not yet noticed"])
@@ -171,6 +171,7 @@ def bad(engine):
     engine.ready()
     print("waits", flush=True)
     launcher = engine.launcher
+    assert launcher.hear()[0] == WARM
     assert launcher.hear()[0] == PUT
     CLOSE
 serve(good, bad, good)

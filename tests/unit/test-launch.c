@@ -148,10 +148,11 @@ static struct launch_put_done put(struct bench *b, const char *name, const char 
 /* Sends GO with the strings @words, of which the first @n_argv and the next @n_env are what they
  * are called; the last one is the directory. Returns the end of the program's stdout (and stderr).
  */
-static int go_words(struct bench *b, uint32_t n_argv, uint32_t n_env, const char *const words[])
+static int send_words(struct bench *b, enum launch_type type, uint32_t n_argv, uint32_t n_env,
+                      const char *const words[])
 {
     char packet[LAUNCH_PACKET_MAX];
-    struct launch_go go = { { LAUNCH_PROTOCOL_VERSION, LAUNCH_GO }, n_argv, n_env };
+    struct launch_go go = { { LAUNCH_PROTOCOL_VERSION, type }, n_argv, n_env };
     int out[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     size_t size = sizeof(go);
 
@@ -166,6 +167,11 @@ static int go_words(struct bench *b, uint32_t n_argv, uint32_t n_env, const char
     close(null);
     close(out[1]);
     return out[0];
+}
+
+static int go_words(struct bench *b, uint32_t n_argv, uint32_t n_env, const char *const words[])
+{
+    return send_words(b, LAUNCH_GO, n_argv, n_env, words);
 }
 
 static int go_shell(struct bench *b, const char *script)
@@ -641,6 +647,212 @@ static void control_socket_may_be_a_path(void **state)
     close(listener);
 }
 
+/* ---- a program that waits */
+
+#define PATH_ENTRY "PATH=/usr/bin:/bin"
+
+static int warm_shell(struct bench *b)
+{
+    return send_words(b, LAUNCH_WARM, 2, 1,
+                      (const char *const[]){ "sh", "./script", PATH_ENTRY, "." });
+}
+
+static void release(struct bench *b)
+{
+    const struct launch_header header = { LAUNCH_PROTOCOL_VERSION, LAUNCH_RELEASE };
+
+    assert_int_equal(packet_send(b->control, &header, sizeof(header), NULL, 0), 0);
+}
+
+/* The launcher's one child; 0 if there is none. */
+static pid_t child_of(const struct bench *b)
+{
+    char path[64];
+    int pid = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", b->launcher, b->launcher);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    if (fscanf(file, "%d", &pid) != 1)
+        pid = 0;
+    fclose(file);
+    return pid;
+}
+
+/* Waits until the child has opened the FIFO, as far as that goes. */
+static pid_t await_waiting(const struct bench *b)
+{
+    char path[64], where[64];
+
+    for (unsigned i = 0; i < 5000; i++) {
+        pid_t pid = child_of(b);
+        snprintf(path, sizeof(path), "/proc/%d/wchan", pid);
+        int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        ssize_t n = fd < 0 ? 0 : read(fd, where, sizeof(where) - 1);
+        close_fd(fd);
+        where[n > 0 ? n : 0] = '\0';
+        if (strcmp(where, "wait_for_partner") == 0)
+            return pid;
+        usleep(1000);
+    }
+    fail_msg("the program does not wait");
+    return -1;
+}
+
+/* Releases it and expects what it prints. */
+static void assert_released(struct bench *b, int out, const char *expected)
+{
+    release(b);
+    struct launch_exited exited = await_exited(b);
+    assert_int_equal(exited.kind, LAUNCH_EXIT_CODE);
+    assert_int_equal(exited.value, 0);
+    assert_output(out, expected);
+}
+
+static void program_that_waits_gets_its_script(void **state)
+{
+    struct bench *b = *state;
+    int out = warm_shell(b);
+    char expected[64];
+
+    snprintf(expected, sizeof(expected), "%d ./script regular file\n", await_waiting(b));
+    assert_int_equal(put(b, "script", "echo $$ $0 $(stat -c %F script)\n").error, 0);
+    assert_released(b, out, expected);
+}
+
+static void script_may_fill_the_pipe(void **state)
+{
+    struct bench *b = *state;
+    static char script[65536 + 1];
+    int out = warm_shell(b);
+
+    await_waiting(b);
+    memset(script, '\n', sizeof(script) - 1);
+    memcpy(script + sizeof(script) - 9, "echo end", 8);
+    assert_int_equal(put(b, "script", script).error, 0);
+    assert_released(b, out, "end\n");
+}
+
+static void script_that_no_pipe_holds_is_read_from_its_file(void **state)
+{
+    struct bench *b = *state;
+    static char script[65536 + 10];
+    int out = warm_shell(b);
+
+    await_waiting(b);
+    memset(script, '\n', sizeof(script) - 1);
+    memcpy(script + sizeof(script) - 9, "echo end", 8);
+    assert_int_equal(put(b, "script", script).error, 0);
+    assert_released(b, out, "end\n");
+}
+
+/* The first never comes to its script, the other has ended before that is there. */
+static void program_that_does_not_wait_is_started_anew(void **state)
+{
+    static const char *const programs[] = { "test -f $0 && echo again || sleep 1000",
+                                            "test -f $0 && echo again" };
+    struct bench *b = *state;
+
+    for (size_t i = 0; i < ELEMENTS(programs); i++) {
+        int out = send_words(
+            b, LAUNCH_WARM, 4, 1,
+            (const char *const[]){ "sh", "-c", programs[i], "./script", PATH_ENTRY, "." });
+        assert_int_equal(put(b, "script", "").error, 0);
+        assert_released(b, out, "again\n");
+        assert_int_equal(unlinkat(b->workspace_fd, "script", 0), 0);
+        if (i == 0)
+            stop_launcher(state), start_launcher(state), b = *state;
+    }
+}
+
+static void go_ends_what_waits_and_its_fifo(void **state)
+{
+    struct bench *b = *state;
+    int out = warm_shell(b);
+
+    await_waiting(b);
+    assert_shell(b, "ls", "");
+    assert_output(out, "");
+}
+
+static void script_of_another_program_is_a_file_like_any_other(void **state)
+{
+    struct bench *b = *state;
+    int out = warm_shell(b);
+
+    await_waiting(b);
+    assert_int_equal(put(b, "script", "echo secret").error, 0);
+    assert_shell(b, "cat script", "echo secret");
+    assert_output(out, "");
+}
+
+static void folder_takes_the_place_of_the_script(void **state)
+{
+    struct bench *b = *state;
+    int out = warm_shell(b);
+
+    await_waiting(b);
+    assert_int_equal(put(b, "script2", "").error, 0);
+    assert_int_equal(put(b, "script/file", "").error, 0);
+    assert_output(out, "");
+    assert_shell(b, "ls -d *", "script\nscript2\n");
+}
+
+static void end_of_file_ends_what_waits(void **state)
+{
+    struct bench *b = *state;
+    int out = warm_shell(b);
+
+    await_waiting(b);
+    b->control = close_fd(b->control);
+    assert_int_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+    assert_output(out, "");
+}
+
+static void assert_launcher_ends(struct bench *b, void (*send)(struct bench *b))
+{
+    send(b);
+    assert_int_not_equal(wait_status(b->launcher), 0);
+    b->launcher = 0;
+}
+
+static void warm_twice(struct bench *b)
+{
+    close(warm_shell(b));
+    close(warm_shell(b));
+}
+
+static void warm_without_script(struct bench *b)
+{
+    close(send_words(b, LAUNCH_WARM, 2, 1,
+                     (const char *const[]){ "sh", "/script", PATH_ENTRY, "." }));
+}
+
+static void warm_of_a_script_in_a_folder(struct bench *b)
+{
+    close(send_words(b, LAUNCH_WARM, 2, 1,
+                     (const char *const[]){ "sh", "./a/script", PATH_ENTRY, "." }));
+}
+
+static void warm_after_go(struct bench *b)
+{
+    assert_shell(b, "true", "");
+    close(warm_shell(b));
+}
+
+static void warm_where_it_has_no_place_is_fatal(void **state)
+{
+    static void (*const sends[])(struct bench *) = { release, warm_twice, warm_without_script,
+                                                     warm_of_a_script_in_a_folder, warm_after_go };
+
+    for (size_t i = 0; i < ELEMENTS(sends); i++) {
+        assert_launcher_ends(*state, sends[i]);
+        stop_launcher(state);
+        start_launcher(state);
+    }
+}
+
 /* ---- parsing */
 
 static int parse_go(uint32_t n_argv, uint32_t n_env, const char *strings, size_t size)
@@ -738,6 +950,15 @@ int main(void)
         WITH_LAUNCHER(second_go_while_the_program_runs_is_fatal),
         WITH_LAUNCHER(control_socket_may_be_a_path),
         WITH_LAUNCHER(well_formed_packets_are_not_fatal),
+        WITH_LAUNCHER(program_that_waits_gets_its_script),
+        WITH_LAUNCHER(script_may_fill_the_pipe),
+        WITH_LAUNCHER(script_that_no_pipe_holds_is_read_from_its_file),
+        WITH_LAUNCHER(program_that_does_not_wait_is_started_anew),
+        WITH_LAUNCHER(go_ends_what_waits_and_its_fifo),
+        WITH_LAUNCHER(script_of_another_program_is_a_file_like_any_other),
+        WITH_LAUNCHER(folder_takes_the_place_of_the_script),
+        WITH_LAUNCHER(end_of_file_ends_what_waits),
+        WITH_LAUNCHER(warm_where_it_has_no_place_is_fatal),
         cmocka_unit_test(device_nodes_are_found_wherever_they_lie),
         cmocka_unit_test(malformed_packets_are_fatal),
         cmocka_unit_test(go_must_be_what_it_says),
