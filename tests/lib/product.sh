@@ -2,7 +2,7 @@
 # tests/run. Must never install anything on the host itself.
 # shellcheck shell=bash
 
-BUILD=$ROOT/build
+BUILD=$ROOT/build$MACHINE_SUFFIX
 STAGE=$BUILD/stage
 # In the machine: the hash of what is installed, and the names of its files.
 INSTALLED=/etc/sbxctl-test-machine
