@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -81,6 +82,9 @@ int main(int argc, char *argv[])
     r = manager_init(&manager, store, STATE_DIRECTORY);
     if (r >= 0)
         r = manager_serve(&manager);
+    else
+        manager_turn_away(&manager);
+    bool misconfigured = manager.misconfigured;
     manager_release(&manager);
-    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return misconfigured ? EX_CONFIG : r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

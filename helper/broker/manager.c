@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
@@ -225,6 +226,7 @@ static int load_config(struct manager *manager)
     _cleanup_free_ char *error = NULL;
     int r = config_load(SBXCTL_CONFIG_DIR, SBXCTL_VENDOR_CONFIG_DIR, &manager->config, &error);
 
+    manager->misconfigured = r < 0;
     if (r < 0)
         fprintf(stderr, SD_ERR "configuration: %s\n", error ? error : strerror(-r));
     return r;
@@ -306,6 +308,31 @@ int manager_init(struct manager *manager, struct store *store, const char *state
     if (r < 0)
         fprintf(stderr, SD_ERR "start: %s\n", strerror(-r));
     return r;
+}
+
+static void turn_away(int listener)
+{
+    int fd;
+
+    if (fcntl(listener, F_SETFL, O_NONBLOCK) < 0)
+        return;
+    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        struct ucred peer = { .uid = (uid_t)-1 };
+        (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &(socklen_t){ sizeof(peer) });
+        foreign_close_socket(fd, peer.uid);
+    }
+}
+
+void manager_turn_away(struct manager *manager)
+{
+    if (!manager->passed && fd_store_open(&manager->passed) < 0)
+        return;
+    for (size_t i = 0; i < fd_store_size(manager->passed); i++) {
+        if (strcmp(fd_store_name(manager->passed, i), SOCKET_NAME) != 0)
+            continue;
+        _cleanup_close_ int listener = fd_store_take(manager->passed, i);
+        turn_away(listener);
+    }
 }
 
 void manager_release(struct manager *manager)

@@ -47,6 +47,7 @@ struct manager {
     sd_event_source *idle;
     bool connected; /* somebody is */
     bool stopping;
+    bool misconfigured; /* why manager_init() failed */
     uint64_t refusals_since; /* when counting of refused callers began, and how many there were */
     unsigned refusals;
 };
@@ -55,6 +56,9 @@ struct manager {
  * or a negative errno, having logged why. */
 int manager_init(struct manager *manager, struct store *store, const char *state_directory);
 void manager_release(struct manager *manager);
+/* After manager_init() failed: hangs up on those who wait, who would have the service manager start
+ * this again and again. */
+void manager_turn_away(struct manager *manager);
 /* Serves the sockets handed over by the service manager until idle or told to stop. */
 int manager_serve(struct manager *manager);
 /* To be called when a run is gone: it may be time to exit. */
