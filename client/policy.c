@@ -19,7 +19,7 @@
 #define LINE_WIDTH 80
 
 struct answer {
-    json_object *defaults, *ceiling, *languages, *approvals, *network, *packages;
+    json_object *defaults, *ceiling, *languages, *approvals, *network, *packages, *results;
     uint64_t runs_max, queued_max, script_bytes_max, input_bytes_max, inputs_max;
     const char *engine;
 };
@@ -33,6 +33,7 @@ static int answer_parse(json_object *object, struct answer *ret)
         { "languages", JSON_FIELD_OBJECT, offsetof(struct answer, languages) },
         { "network", JSON_FIELD_OBJECT, offsetof(struct answer, network) },
         { "packages", JSON_FIELD_OBJECT, offsetof(struct answer, packages) },
+        { "results", JSON_FIELD_OBJECT, offsetof(struct answer, results) },
         { "engine", JSON_FIELD_STRING, offsetof(struct answer, engine), true },
         { "runsMax", JSON_FIELD_UINT64, offsetof(struct answer, runs_max), .max = INT64_MAX },
         { "queuedMax", JSON_FIELD_UINT64, offsetof(struct answer, queued_max), .max = INT64_MAX },
@@ -173,6 +174,53 @@ static void print_limits(const struct answer *answer)
     }
 }
 
+struct results {
+    uint64_t max_age_usec, runs_max, bytes_max, files_max, runs, bytes, files;
+    bool removes_oldest;
+};
+
+static int results_parse(json_object *object, struct results *ret)
+{
+    static const struct json_field fields[] = {
+        { "maxAgeUSec", JSON_FIELD_UINT64, offsetof(struct results, max_age_usec),
+          .max = INT64_MAX },
+        { "runsMax", JSON_FIELD_UINT64, offsetof(struct results, runs_max), true,
+          .max = INT64_MAX },
+        { "bytesMax", JSON_FIELD_UINT64, offsetof(struct results, bytes_max), true,
+          .max = INT64_MAX },
+        { "filesMax", JSON_FIELD_UINT64, offsetof(struct results, files_max), true,
+          .max = INT64_MAX },
+        { "runs", JSON_FIELD_UINT64, offsetof(struct results, runs), true, .max = INT64_MAX },
+        { "bytes", JSON_FIELD_UINT64, offsetof(struct results, bytes), true, .max = INT64_MAX },
+        { "files", JSON_FIELD_UINT64, offsetof(struct results, files), true, .max = INT64_MAX },
+        { "removesOldest", JSON_FIELD_BOOL, offsetof(struct results, removes_oldest) },
+    };
+
+    *ret = (struct results){ .max_age_usec = UNKNOWN };
+    return json_dispatch(object, fields, ELEMENTS(fields), true, ret, &(const char *){ NULL });
+}
+
+static void print_results(json_object *object)
+{
+    char bytes[QUANTITY_TEXT], bytes_max[QUANTITY_TEXT], age[TEXT_AGE];
+    struct results results;
+
+    if (!object || results_parse(object, &results) < 0)
+        return;
+    puts("\nresults that are kept");
+    printf("%-*s %" PRIu64 " of %" PRIu64 "\n", LABEL_WIDTH, "runs", results.runs,
+           results.runs_max);
+    printf("%-*s %s of %s\n", LABEL_WIDTH, "size", format_bytes(results.bytes, bytes),
+           format_bytes(results.bytes_max, bytes_max));
+    printf("%-*s %" PRIu64 " of %" PRIu64 "\n", LABEL_WIDTH, "files", results.files,
+           results.files_max);
+    if (results.max_age_usec != UNKNOWN)
+        printf("%-*s %s after their end\n", LABEL_WIDTH, "removed",
+               text_span(results.max_age_usec, age));
+    printf("%-*s %s\n", LABEL_WIDTH, "when full",
+           results.removes_oldest ? "the oldest are removed" : "the next run is refused");
+}
+
 int verb_policy(const struct verb *verb, int argc, char **argv)
 {
     _cleanup_client_ struct varlink_client *client = NULL;
@@ -199,6 +247,7 @@ int verb_policy(const struct verb *verb, int argc, char **argv)
     if (r != 0)
         return r;
     print_limits(&parsed);
+    print_results(parsed.results);
     print_network(parsed.network);
     print_packages(&parsed);
     return print_end();

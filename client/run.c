@@ -61,6 +61,9 @@ static int finish(const struct run_options *options, json_object *object)
         int saved = save_outputs(result.output_directory, options->output, NULL);
         if (r == 0)
             r = saved;
+    } else if (options->output && status == 0) {
+        say_error("nothing of the run was kept, so nothing was copied");
+        r = EXIT_OURS;
     }
     if (options->show)
         figures_show(&result);

@@ -155,6 +155,12 @@ const char *text_age(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE])
     return buffer;
 }
 
+const char *text_span(uint64_t usec, char buffer[TEXT_AGE])
+{
+    write_span(usec / 1000000, buffer, "", "");
+    return buffer;
+}
+
 const char *text_until(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE])
 {
     uint64_t s = usec > now_usec ? (usec - now_usec) / 1000000 : 0;

@@ -33,5 +33,7 @@ size_t terminal_width(void);
 /* "3 min ago", from microseconds since the epoch. @buffer is returned. */
 #define TEXT_AGE 32
 const char *text_age(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE]);
+/* "3 d" in the same way. */
+const char *text_span(uint64_t usec, char buffer[TEXT_AGE]);
 /* "in 3 d" in the same way; "now" for what has passed. */
 const char *text_until(uint64_t usec, uint64_t now_usec, char buffer[TEXT_AGE]);

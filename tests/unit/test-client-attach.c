@@ -293,6 +293,41 @@ static void who_is_at_the_quota_is_told_what_to_remove(void **state)
                         "sbxctl: sbxctl rm " ID "\n");
 }
 
+#define LIMITS "{\"network\":\"none\",\"memoryBytes\":1,\"cpuPercent\":1,\"timeoutUSec\":1}"
+
+static void policy_tells_what_is_kept_and_how_long(void **state)
+{
+    static const struct scripted_call calls[] = {
+        { "GetPolicy",
+          { "{\"parameters\":{\"defaults\":" LIMITS ",\"ceiling\":" LIMITS
+            ",\"engine\":\"systemd\","
+            "\"results\":{\"maxAgeUSec\":2592000000000,\"runsMax\":1000,\"bytesMax\":10737418240,"
+            "\"filesMax\":100000,\"removesOldest\":false,\"runs\":12,\"bytes\":1048576,"
+            "\"files\":40}}}" } },
+    };
+
+    assert_int_equal(SCRIPTED(calls, "policy"), 0);
+    assert_non_null(strstr(read_file(STDOUT), "results that are kept\n"
+                                              "runs         12 of 1000\n"
+                                              "size         1 MiB of 10 GiB\n"
+                                              "files        40 of 100000\n"
+                                              "removed      30 d after their end\n"
+                                              "when full    the next run is refused\n"));
+}
+
+static void run_of_which_nothing_is_kept_cannot_be_copied(void **state)
+{
+    static const struct scripted_call calls[] = {
+        { "Run",
+          { FINISHED(ID, SUCCEEDED ",\"hint\":\"Its outputs could not be saved: no disk\"") } },
+    };
+
+    assert_int_equal(SCRIPTED(calls, "run", "-o", "d", "-c", "1"), 125);
+    assert_string_equal(read_file(STDERR),
+                        "sbxctl: Its outputs could not be saved: no disk\n"
+                        "sbxctl: nothing of the run was kept, so nothing was copied\n");
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, enter_scratch, leave_scratch)
 
 int main(void)
@@ -315,6 +350,8 @@ int main(void)
         T(ps_tells_where_the_next_page_begins),
         T(detached_run_prints_its_id_alone),
         T(who_is_at_the_quota_is_told_what_to_remove),
+        T(policy_tells_what_is_kept_and_how_long),
+        T(run_of_which_nothing_is_kept_cannot_be_copied),
     };
 
     if (!getenv("SBXCTL_PROGRAM")) {
