@@ -126,7 +126,9 @@ static bool missing_output(const char *path, char ret[HINT_MAX])
             "'%s' is no place in the sandbox: write to /workspace, the directory the program "
             "starts in; what lies there is kept.",
             path);
-    if (*path == '/' || !slash)
+    if (*path == '/')
+        return hint_place(path, ret);
+    if (!slash)
         return false;
     return say(ret, "There is no directory '%.*s' yet: the program has to make it first.",
                (int)(slash - path), path);

@@ -126,7 +126,9 @@ static const struct {
       "A package is missing: --with openpyxl" },
     { "python",
       TRACE "ImportError: Unable to find a usable engine; tried using: 'pyarrow', 'fastparquet'.\n"
-            "A suitable version of pyarrow or fastparquet is required for parquet support.\n",
+            "A suitable version of pyarrow or fastparquet is required for parquet support.\n"
+            "Trying to import the above resulted in these errors:\n - Missing optional dependency "
+            "'pyarrow'. pyarrow is required for parquet support.\n",
       "A package is missing: --with pyarrow" },
     { "python", TRACE "ImportError: lxml not found, please install it\n",
       "A package is missing: --with lxml" },
@@ -362,6 +364,11 @@ static const struct {
       "Error: ENOENT: no such file or directory, open 'out/x.txt'\n    at Object.openSync "
       "(node:fs:573:18)\n    at Object.writeFileSync (node:fs:2362:35)\n\nNode.js v20.19.2\n",
       "There is no directory 'out' yet: the program has to make it first." },
+    { "node",
+      "Error: ENOENT: no such file or directory, open '/opt/x.txt'\n    at Object.openSync "
+      "(node:fs:573:18)\n    at Object.writeFileSync (node:fs:2362:35)\n\nNode.js v20.19.2\n",
+      "'/opt/x.txt' cannot be written: write to /workspace, the directory the program starts in "
+      "(such as x.txt); what lies there is kept." },
     { "python", "error: [Errno 2] No such file or directory: 'orders.csv'\n",
       "There is no 'orders.csv' in the sandbox: if it is a file of yours, --file orders.csv puts a "
       "copy beside the script." },
@@ -385,6 +392,13 @@ static const struct {
     /* ---- tools */
     { "node", "Error: spawn ffmpeg ENOENT" STACK,
       "There is no program 'ffmpeg' in the sandbox: " INSTALL },
+    { "node",
+      "node:child_process:965\n    throw err;\n    ^\n\nError: Command failed: jq . "
+      "x.json\n/bin/sh: "
+      "1: jq: not found\n" STACK,
+      "There is no program 'jq' in the sandbox: " INSTALL },
+    { "node", "Error: Command failed: jq . x.json\n/bin/sh: line 1: jq: command not found\n" STACK,
+      "There is no program 'jq' in the sandbox: " INSTALL },
     { "python",
       HEAD FRAME("/usr/lib/python3.13/subprocess.py", "_execute_child",
                  "raise child_exception") "FileNotFoundError: [Errno 2] No such file or directory: "
