@@ -1,6 +1,7 @@
 /* The helper, by its socket: whether it is there, which version, and its engines, see doctor.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include "client/helper.h"
 #include "client/say.h"
 #include "common/clock.h"
+#include "common/quantity.h"
 #include "config-paths.h"
 
 /* The helper waits for an engine for 15 s, and for polkit for 25. */
@@ -336,6 +338,50 @@ void doctor_images(struct doctor *doctor)
     }
     if (json_object_array_length(missing) == 0)
         doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "The images of all languages are here.");
+}
+
+/* ---- The caller's results ---- */
+
+struct results {
+    uint64_t bytes, bytes_max, files, files_max;
+    bool removes_oldest;
+};
+
+/* A run is refused when it might not fit, which is at once when there is nothing left. */
+static bool is_above(uint64_t used, uint64_t max, unsigned percent)
+{
+    return max > 0 && used >= max / 100 * percent;
+}
+
+void doctor_quota(struct doctor *doctor)
+{
+    static const struct json_field fields[] = {
+        { "bytes", JSON_FIELD_UINT64, offsetof(struct results, bytes), .max = INT64_MAX },
+        { "bytesMax", JSON_FIELD_UINT64, offsetof(struct results, bytes_max), .max = INT64_MAX },
+        { "files", JSON_FIELD_UINT64, offsetof(struct results, files), .max = INT64_MAX },
+        { "filesMax", JSON_FIELD_UINT64, offsetof(struct results, files_max), .max = INT64_MAX },
+        { "removesOldest", JSON_FIELD_BOOL, offsetof(struct results, removes_oldest) },
+    };
+    json_object *object = json_object_object_get(doctor->policy, "results");
+    char used[QUANTITY_TEXT], most[QUANTITY_TEXT];
+    struct results r = {};
+
+    if (!object ||
+        json_dispatch(object, fields, ELEMENTS(fields), true, &r, &(const char *){ NULL }) < 0)
+        return;
+    bool is_full = is_above(r.bytes, r.bytes_max, 100) || is_above(r.files, r.files_max, 100);
+    bool is_nearly = is_above(r.bytes, r.bytes_max, 90) || is_above(r.files, r.files_max, 90);
+    format_bytes(r.bytes, used);
+    format_bytes(r.bytes_max, most);
+    if (r.removes_oldest || !is_nearly)
+        doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "Your results take %s of %s.", used, most);
+    else
+        doctor_tell(doctor, is_full ? DOCTOR_FAILURE : DOCTOR_WARNING,
+                    is_full ? "Your runs are refused."
+                            : "Your runs will be refused when there is no room left.",
+                    "sbxctl rm --all",
+                    "Your results take %s of %s, and %" PRIu64 " of %" PRIu64 " files.", used, most,
+                    r.files, r.files_max);
 }
 
 void doctor_egress(struct doctor *doctor)

@@ -33,6 +33,7 @@ static const struct check {
     { "version", doctor_version },
     { "engines", doctor_engines },
     { "images", doctor_images },
+    { "quota", doctor_quota },
     { "network", doctor_egress },
     { "leftovers", doctor_leftovers },
 };

@@ -76,6 +76,7 @@ void doctor_rules(struct doctor *doctor);
 void doctor_agent(struct doctor *doctor);
 void doctor_engines(struct doctor *doctor);
 void doctor_images(struct doctor *doctor);
+void doctor_quota(struct doctor *doctor);
 void doctor_egress(struct doctor *doctor);
 void doctor_kernel(struct doctor *doctor);
 void doctor_namespaces(struct doctor *doctor);

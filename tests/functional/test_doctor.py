@@ -278,6 +278,12 @@ BROKEN = {
         small_disk("size=1g,nr_inodes=2800", "1", '[open(str(i), "w") for i in range(999)]'), "disk", "more files (inodes)",
         "sbxctl rm --all", user="alice", mender="alice", heal=BIG_DISK,
     ),
+    "quota_full": Broken(
+        f"""printf '[Results]\\nMaxBytes=1M\\n' >{DROPIN}; systemctl stop sbxctl-helper.service
+        runuser -u alice -- sbxctl run --quiet -c 'open("x", "wb").write(bytes(2 << 20))' </dev/null""",
+        "quota", "Your results take", "sbxctl rm --all", user="alice", mender="alice",
+        heal=f"rm {DROPIN}; systemctl stop sbxctl-helper.service",
+    ),
     "leftover_units": Broken(
         "systemd-run --quiet --unit=sbxctl-run-00000000deadbeef /bin/false; sleep 0.5", "leftovers",
         "Units of 1 runs", "systemctl reset-failed", state="warning",
