@@ -97,7 +97,7 @@ async def serve(given, directory):
     if given.http:
         ready["http"] = "http://" + await listen(server, given.http)
     if given.https:
-        ready["https"] = "https://" + await listen(server, given.https, tls.server_context(given.tls, given.domain))
+        ready["https"] = "https://" + await listen(server, given.https, tls.server_context(given.tls, given.domain, settings))
         ready["ca"] = os.path.join(given.tls, "ca.pem")
     print(json.dumps(ready), flush=True)
     await stopped.wait()

@@ -21,6 +21,8 @@ import re
 SETTINGS = {
     # The only key that is accepted.
     "api_key": "e2b_0000",
+    # Whether HTTP/2 is offered to clients that name the host in TLS.
+    "http2": True,
     # Whether /v2/ is there; without it as with self-hosted servers.
     "v2": True,
     # What each sandbox says to be its envd; below 0.5.7 no upload by octet-stream.

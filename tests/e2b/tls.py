@@ -20,10 +20,22 @@ def make(directory, domain):
             "-extfile", "names", "-out", "server.pem")
 
 
-def server_context(directory, domain):
-    if not os.path.exists(os.path.join(directory, "server.pem")):
-        make(directory, domain)
+def one_context(directory, protocols):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(directory, "server.pem"), os.path.join(directory, "server.key"))
-    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.set_alpn_protocols(protocols)
+    return context
+
+
+def server_context(directory, domain, settings):
+    if not os.path.exists(os.path.join(directory, "server.pem")):
+        make(directory, domain)
+    context = one_context(directory, ["h2", "http/1.1"])
+    older = one_context(directory, ["http/1.1"])
+
+    def choose(connection, name, chosen):
+        if not settings["http2"]:
+            connection.context = older
+
+    context.sni_callback = choose
     return context
