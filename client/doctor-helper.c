@@ -268,6 +268,9 @@ static void look_at_engine(struct doctor *doctor, const char *name, json_object 
         doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "The engine %s can be used.", name);
         return;
     }
+    /* It asks PID 1 by the bus, whose lack was told. */
+    if (!doctor->bus && strcmp(name, "systemd") == 0)
+        return;
     /* One that nobody wanted is no fault. */
     if (!is_default && doctor_unit_get(doctor, socket, &unit) &&
         strcmp(unit.active, "active") != 0 && strcmp(unit.active, "failed") != 0 &&
