@@ -129,7 +129,9 @@ def explain_missing(pip, package):
     page = pip.search(r"Could not fetch URL \S*: (.*)", name)
     if page and not re.match("404 ", page.group(1)):
         raise index_down(pip, page.group(1))
-    if pip.search(r"Ignored the following yanked versions"):
+    versions = pip.search(r"\(from versions: (?!none)(.*)\)")
+    # Before 23.1 pip does not say so; but what else could keep it from a version when any would do?
+    if pip.search(r"Ignored the following yanked versions") or (versions and package == name):
         raise Failure("yanked", f"Every version of {package} that would do was withdrawn by its authors.",
                       "Ask for another version.", package)
     if pip.search(r"No sources permitted for", name):
@@ -137,7 +139,6 @@ def explain_missing(pip, package):
                       "Ask for another version, or ask the administrator for a wheel of it in the index.", package)
     if pip.search(r"wheel's tags .* are compatible|requires a different Python", name):
         raise no_wheel(package)
-    versions = pip.search(r"\(from versions: (?!none)(.*)\)")
     if versions:
         raise Failure("not-found", f"The index has no such version of {package}.",
                       f"It has {versions.group(1)[-200:]}.", package)
