@@ -5,13 +5,11 @@
 #include "broker/layers.h"
 #include "broker/methods.h"
 #include "broker/pool.h"
-#include "broker/run-cloud.h"
-#include "broker/run-id.h"
+#include "broker/recover.h"
 #include "broker/run-restore.h"
 #include "broker/run.h"
 #include "common/clock.h"
 #include "common/degradation.h"
-#include "common/directory.h"
 #include "common/foreign.h"
 #include "config-paths.h"
 
@@ -84,122 +82,6 @@ void manager_pool_changed(struct manager *manager)
 }
 
 /* ---- Start ---- */
-
-/* What a broker that was killed left behind: entries of runs that never ended, and half-filled
- * directories. */
-struct unended {
-    const struct manager *manager;
-    const struct index_entry *entry;
-};
-
-static bool find_unended(const struct index_entry *entry, void *userdata)
-{
-    struct unended *unended = userdata;
-
-    if (entry->final || run_is_known(unended->manager, entry->id))
-        return true;
-    unended->entry = entry;
-    return false;
-}
-
-static int mark_lost(struct manager *manager, const struct index_entry *entry)
-{
-    char id[RUN_ID_LENGTH_MAX + 1];
-
-    snprintf(id, sizeof(id), "%s", entry->id);
-    _cleanup_json_ json_object *result = index_read_short_result(manager->index, entry->id);
-    struct audit_record record;
-    int r;
-
-    if (!result)
-        return index_get(manager->index, id) ? -EIO : 0;
-    uint64_t cloud_usec = run_cloud_of_lost(manager, result, entry->created_usec);
-    json_object_object_del(result, "outputDirectory");
-    r = json_add_string(result, "status", run_status_name(RUN_LOST));
-    if (r >= 0)
-        r = json_add_string(result, "reason",
-                            "The helper was ended while the run was active; how the run ended is "
-                            "not known, and nothing of it goes on.");
-    if (r >= 0)
-        r = json_add_uint64(result, "endedUSec", clock_usec(CLOCK_REALTIME));
-    if (r < 0)
-        return r;
-    audit_record_init(&record, AUDIT_END);
-    audit_add(&record, "RUN_ID", entry->id);
-    audit_add_user(&record, entry->uid);
-    audit_add(&record, "ENGINE", json_get_string(result, "engine"));
-    audit_add(&record, "RESULT", run_status_name(RUN_LOST));
-    if (cloud_usec != UINT64_MAX)
-        audit_add_u64(&record, "CLOUD_USEC", cloud_usec);
-    (void)audit_send(manager->audit, &record);
-    return index_put(manager->index, entry->id, entry->uid, entry->created_usec, true, result);
-}
-
-/* An entry that cannot be written now (a full disk) is tried again at the next start. */
-static void recover_index(struct manager *manager)
-{
-    for (;;) {
-        struct unended unended = { .manager = manager };
-        char id[RUN_ID_LENGTH_MAX + 1];
-
-        index_foreach(manager->index, find_unended, &unended);
-        if (!unended.entry)
-            return;
-        snprintf(id, sizeof(id), "%s", unended.entry->id);
-        int r = mark_lost(manager, unended.entry);
-        if (r < 0)
-            fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", id, strerror(-r));
-        const struct index_entry *entry = index_get(manager->index, id);
-        if (entry && !entry->final)
-            return;
-    }
-}
-
-/* What an entry says was saved, and was not. */
-static void correct_unsaved(struct manager *manager, const char *id)
-{
-    const struct index_entry *entry = index_get(manager->index, id);
-    int r = entry && entry->final && entry->kept ? mark_lost(manager, entry) : 0;
-
-    if (r < 0)
-        fprintf(stderr, SD_ERR "run %s: not marked as lost: %s\n", id, strerror(-r));
-}
-
-static void tell_swept(struct manager *manager, const char *id)
-{
-    const struct index_entry *entry = index_get(manager->index, id);
-    struct audit_record record;
-
-    audit_record_init(&record, AUDIT_CLEANUP);
-    audit_add(&record, "RUN_ID", id);
-    if (entry)
-        audit_add_user(&record, entry->uid);
-    audit_add(&record, "RESULT", "removed");
-    audit_add(&record, "REASON", "it was half written when the helper ended");
-    (void)audit_send(manager->audit, &record);
-    correct_unsaved(manager, id);
-}
-
-static void sweep_staging(struct manager *manager)
-{
-    _cleanup_closedir_ DIR *dir =
-        directory_take(openat(manager->staging, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    struct audit_record record;
-    uint64_t removed = 0;
-
-    for (struct dirent *entry; dir && (entry = directory_next(dir));) {
-        if (run_is_known(manager, entry->d_name) ||
-            run_discard_staging(manager->store, entry->d_name) < 0)
-            continue;
-        tell_swept(manager, entry->d_name);
-        removed++;
-    }
-    if (removed == 0)
-        return;
-    audit_record_init(&record, AUDIT_SWEEP);
-    audit_add_u64(&record, "FILES", removed);
-    (void)audit_send(manager->audit, &record);
-}
 
 static int open_directories(struct manager *manager)
 {
@@ -294,8 +176,7 @@ int manager_init(struct manager *manager, struct store *store, const char *state
         r = fd_store_open(&manager->passed);
     if (r >= 0) {
         runs_restore(manager, manager->passed);
-        recover_index(manager);
-        sweep_staging(manager);
+        recover(manager);
         r = layers_new(manager, &manager->layers);
     }
     if (r >= 0)

@@ -94,9 +94,12 @@ void run_remove_staging(struct run *run)
 
 static int write_record(struct run *run)
 {
-    _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
     const char *text;
     size_t size;
+
+    /* An earlier broker may have come as far. */
+    (void)unlinkat(run->staging, "run.json", 0);
+    _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
 
     if (fd < 0)
         return -errno;

@@ -174,6 +174,19 @@ static int wait_for_publish(int sock)
     return n == sizeof(request) && request.operation == STORE_PUBLISH ? 0 : -EBADMSG;
 }
 
+/* The record is synced when nobody waits for it any more: until then the index has all of it. */
+static void publish(const struct job *job)
+{
+    uint64_t size;
+    int r = publish_run(job->state, job->run_id, job->uid, job->gid);
+
+    store_answer_send(job->sock, r, NULL, -1);
+    _cleanup_close_ int record =
+        r < 0 ? -1 : open_kept_file(job->state, job->uid, job->run_id, "run.json", &size);
+    if (record >= 0)
+        (void)fdatasync(record);
+}
+
 static void run_collect(const struct job *job, int workspace)
 {
     _cleanup_json_ json_object *result = NULL;
@@ -198,8 +211,7 @@ static void run_collect(const struct job *job, int workspace)
         remove_collected(staging);
         return;
     }
-    r = publish_run(job->state, job->run_id, job->uid, job->gid);
-    store_answer_send(job->sock, r, NULL, -1);
+    publish(job);
 }
 
 static void run_remove(const struct job *job)
@@ -289,6 +301,7 @@ static bool is_complete(const struct job *job, uint32_t operation)
 
     switch (operation) {
     case STORE_COLLECT:
+    case STORE_PUBLISH_STAGED:
         return run_id_valid(job->run_id) && has_uid && job->gid != UINT32_MAX;
     case STORE_REMOVE:
         return run_id_valid(job->run_id) && has_uid;
@@ -324,6 +337,8 @@ static void run_job(const struct job *job, uint32_t operation, int workspace)
     close_fd(workspace);
     if (operation == STORE_REMOVE)
         run_remove(job);
+    else if (operation == STORE_PUBLISH_STAGED)
+        publish(job);
     else if (operation == STORE_SURVEY)
         run_survey(job);
     else if (operation == STORE_OPEN)

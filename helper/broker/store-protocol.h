@@ -18,16 +18,17 @@
 #define STORE_PAYLOAD_MAX (4 * 1024 * 1024)
 
 enum store_operation {
-    STORE_COLLECT = 1,   /* runId, uid, gid, filesMax, bytesMax, inputs; workspace fd */
-    STORE_PUBLISH,       /* what this job collected */
-    STORE_REMOVE,        /* runId, uid */
-    STORE_OPEN,          /* runId, uid, name */
-    STORE_DISCARD,       /* runId */
-    STORE_SURVEY,        /* uid */
-    STORE_LAYER_INSTALL, /* uid, key, folder, filesMax, bytesMax, facts; workspace fd */
-    STORE_LAYER_REMOVE,  /* uid, key */
-    STORE_LAYER_LIST,    /* uid */
-    STORE_LAYER_LOAD,    /* nothing */
+    STORE_COLLECT = 1,    /* runId, uid, gid, filesMax, bytesMax, inputs; workspace fd */
+    STORE_PUBLISH,        /* what this job collected */
+    STORE_REMOVE,         /* runId, uid */
+    STORE_OPEN,           /* runId, uid, name */
+    STORE_DISCARD,        /* runId */
+    STORE_SURVEY,         /* uid */
+    STORE_PUBLISH_STAGED, /* runId, uid, gid: what an earlier job collected */
+    STORE_LAYER_INSTALL,  /* uid, key, folder, filesMax, bytesMax, facts; workspace fd */
+    STORE_LAYER_REMOVE,   /* uid, key */
+    STORE_LAYER_LIST,     /* uid */
+    STORE_LAYER_LOAD,     /* nothing */
 };
 
 struct store_request {

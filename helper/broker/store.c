@@ -302,6 +302,17 @@ int store_publish(struct store_job *job, store_fn done, void *userdata)
     return r < 0 ? r : sd_event_source_set_enabled(job->source, SD_EVENT_ON);
 }
 
+int store_publish_staged(struct store *store, const char *run_id, uid_t uid, gid_t gid,
+                         store_fn done, void *userdata, struct store_job **ret)
+{
+    _cleanup_json_ json_object *object = new_payload(run_id);
+
+    if (!object || json_add_uint64(object, "uid", uid) < 0 ||
+        json_add_uint64(object, "gid", gid) < 0)
+        return -ENOMEM;
+    return start(store, STORE_PUBLISH_STAGED, uid, object, -1, done, userdata, ret);
+}
+
 int store_remove(struct store *store, uid_t uid, const char *run_id, store_fn done, void *userdata,
                  struct store_job **ret)
 {

@@ -73,6 +73,10 @@ int store_collect(struct store *store, const struct store_collect *request, stor
                   void *userdata, struct store_job **ret);
 /* Gives staging/<id> to the caller and renames it to users/<uid>/<id>. */
 int store_publish(struct store_job *job, store_fn done, void *userdata);
+/* The same for a run that was collected, with all that belongs to it, when the broker ended; also
+ * if some of it is its user's already. */
+int store_publish_staged(struct store *store, const char *run_id, uid_t uid, gid_t gid,
+                         store_fn done, void *userdata, struct store_job **ret);
 /* Forgets the job; its callback is not called any more. NULL is fine. */
 struct store_job *store_job_free(struct store_job *job);
 

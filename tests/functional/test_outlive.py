@@ -142,6 +142,23 @@ def test_a_helper_that_is_stopped_ends_all_and_says_lost(machine):
     assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
 
 
+def test_what_was_ready_for_its_user_is_given_and_what_was_half_written_is_removed(machine):
+    run_id = detach(machine, SLOW.format(seconds=0))
+    assert result_of(machine, run_id)["exitCode"] == 3
+    machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
+    # As a helper leaves them that is killed just before the one is renamed, and while the other is filled.
+    machine.run(["mv", f"/var/lib/sbxctl/users/1000/{run_id}", "/var/lib/sbxctl/staging/"], check=True)
+    machine.run(["install", "-d", "-o", "sbxctl", "-m", "0700", "/var/lib/sbxctl/staging/00000000deadbeef"], check=True)
+    assert status_of(machine, run_id) == "failed"
+    made = f"/var/lib/sbxctl/users/1000/{run_id}/files/made"
+    machine.wait_for(lambda: machine.run(["cat", made], user="alice").stdout == b"made", 10, "the outputs")
+    machine.wait_for(lambda: machine.run(["ls", "-A", "/var/lib/sbxctl/staging"]).text == "", 10, "the rest to be gone")
+    saved = machine.journal(f"SBXCTL_RUN_ID={run_id}", "MESSAGE_ID=06c58d6dbcc846ad91e085b0ee645890")
+    assert [entry["SBXCTL_RESULT"] for entry in saved] == ["saved", "saved"]
+    removed = machine.journal("SBXCTL_RUN_ID=00000000deadbeef", "MESSAGE_ID=a6f9153cf261463fbc52efd749aae1c3")
+    assert removed[-1]["SBXCTL_RESULT"] == "removed" and "half written" in removed[-1]["SBXCTL_REASON"]
+
+
 def test_a_foreground_run_does_not_outlive_a_killed_helper(machine):
     running = machine.popen(["sbxctl", "run", "-c", SLOW.format(seconds=60)], user="alice")
     assert running.popen.stdout.readline() == b"before\n"
