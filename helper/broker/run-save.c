@@ -101,6 +101,10 @@ static int write_record(struct run *run)
     (void)unlinkat(run->staging, "run.json", 0);
     _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
 
+    /* One of a helper that was ended between this and the publication. */
+    if (unlinkat(run->staging, "run.json", 0) < 0 && errno != ENOENT)
+        return -errno;
+    _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
     if (fd < 0)
         return -errno;
     text = json_text(run->result, &size);

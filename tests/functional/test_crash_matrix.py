@@ -133,9 +133,8 @@ def expected(name, fault, phase):
     if name == "client":
         return {"succeeded"} if finished else NEVER_RAN if phase == "approving" else ENDED
     if name == "broker":
-        # What was saved is kept; the workspace of a run that was still being saved is gone with the broker.
-        # (Who restarts it waits until that is done.)
-        if phase == "recording" or (phase == "collecting" and fault == "restart"):
+        # The next one saves what is to be saved.
+        if finished:
             return {"succeeded"}
         return NEVER_RAN if phase == "approving" else ENDED
     if name == "engine" and phase == "starting":
