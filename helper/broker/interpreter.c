@@ -35,8 +35,8 @@ static bool is_cpython(const char *interpreter)
 bool interpreter_is_usual(const struct request *request, const struct plan *plan)
 {
     return is_cpython(plan->language->interpreter) && is_usual_name(request->script_name) &&
-           plan->n_argv == 2 && request->n_environment == 0 &&
-           request->streams == STREAMS_DESCRIPTORS && plan->n_packages == 0;
+           plan->n_argv == 2 && request->n_environment == 0 && request->stdin_memfd < 0 &&
+           plan->n_packages == 0;
 }
 
 /* ---- the command */
@@ -82,7 +82,8 @@ static bool are_equal(char *const *a, char *const *b)
 
 static bool are_same(const struct interpreter_command *a, const struct interpreter_command *b)
 {
-    return are_equal(a->argv, b->argv) && are_equal(a->environment, b->environment);
+    return a->has_input == b->has_input && are_equal(a->argv, b->argv) &&
+           are_equal(a->environment, b->environment);
 }
 
 void interpreter_release_command(struct interpreter_command *command)
@@ -92,9 +93,11 @@ void interpreter_release_command(struct interpreter_command *command)
     *command = (struct interpreter_command){ 0 };
 }
 
-struct interpreter_command interpreter_command_of(const struct plan *plan)
+struct interpreter_command interpreter_command_of(const struct request *request,
+                                                  const struct plan *plan)
 {
-    return (struct interpreter_command){ plan->argv, plan->environment };
+    return (struct interpreter_command){ plan->argv, plan->environment,
+                                         request->streams == STREAMS_DESCRIPTORS };
 }
 
 int interpreter_copy_command(const struct interpreter_command *command,
@@ -105,6 +108,7 @@ int interpreter_copy_command(const struct interpreter_command *command,
     interpreter_release_command(copy);
     copy->argv = copy_strings(command->argv);
     copy->environment = copy_strings(command->environment);
+    copy->has_input = command->has_input;
     if (copy->argv && copy->environment)
         return 0;
     interpreter_release_command(copy);
@@ -119,20 +123,34 @@ void interpreter_close(struct interpreter *interpreter)
         interpreter->pipes[i] = close_fd(interpreter->pipes[i]);
 }
 
+static int make_pipe(int *ret_read, int *ret_write)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    *ret_read = ends[0];
+    *ret_write = ends[1];
+    return 0;
+}
+
+static int make_input(bool has_input, int *ret_program, int *ret_ours)
+{
+    if (has_input)
+        return make_pipe(ret_program, ret_ours);
+    *ret_program = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return *ret_program < 0 ? -errno : 0;
+}
+
 int interpreter_start(struct sandbox *sandbox, const struct interpreter_command *command,
                       const char *directory, struct interpreter *ret)
 {
     struct interpreter interpreter = INTERPRETER_NONE;
-    int program[3] = { -1, -1, -1 }, r = 0;
+    int program[3] = { -1, -1, -1 };
+    int r = make_input(command->has_input, &program[0], &interpreter.pipes[0]);
 
-    for (size_t i = 0; r >= 0 && i < 3; i++) {
-        int ends[2];
-        r = pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
-        if (r < 0)
-            break;
-        program[i] = ends[i == 0 ? 0 : 1];
-        interpreter.pipes[i] = ends[i == 0 ? 1 : 0];
-    }
+    for (size_t i = 1; r >= 0 && i < 3; i++)
+        r = make_pipe(&interpreter.pipes[i], &program[i]);
     if (r >= 0)
         r = sandbox_warm(sandbox, command->argv, count(command->argv), command->environment,
                          count(command->environment), directory, program);
@@ -191,9 +209,9 @@ static bool script_is_plain(const struct request *request)
 bool interpreter_fits(const struct interpreter_command *command, const struct request *request,
                       const struct plan *plan)
 {
-    const struct interpreter_command own = interpreter_command_of(plan);
+    const struct interpreter_command own = interpreter_command_of(request, plan);
 
-    if (!command->argv || request->streams != STREAMS_DESCRIPTORS || !are_same(command, &own))
+    if (!command->argv || request->stdin_memfd >= 0 || !are_same(command, &own))
         return false;
     for (size_t i = 0; i < request->n_inputs; i++)
         if (is_user_site(request->inputs[i].name))

@@ -11,9 +11,10 @@
 /* What it was, or is to be, started with. */
 struct interpreter_command {
     char **argv, **environment; /* NULL-terminated; NULL: there is none */
+    bool has_input;             /* a pipe as its standard input, else /dev/null */
 };
 
-/* The broker's ends of its pipes: stdin, stdout, stderr; -1 each if none waits. */
+/* The broker's ends of its pipes: stdin, if it has one, stdout, stderr; -1 each if none waits. */
 struct interpreter {
     int pipes[3];
 };
@@ -26,7 +27,8 @@ struct interpreter {
  * its caller's: so it may be the model of one. */
 bool interpreter_is_usual(const struct request *request, const struct plan *plan);
 /* That of a run, borrowed. */
-struct interpreter_command interpreter_command_of(const struct plan *plan);
+struct interpreter_command interpreter_command_of(const struct request *request,
+                                                  const struct plan *plan);
 /* Replaces @copy. Returns 0 or -ENOMEM; there is none then. */
 int interpreter_copy_command(const struct interpreter_command *command,
                              struct interpreter_command *copy);
@@ -40,6 +42,6 @@ bool interpreter_fits(const struct interpreter_command *command, const struct re
                       const struct plan *plan);
 static inline bool interpreter_waits(const struct interpreter *interpreter)
 {
-    return interpreter->pipes[0] >= 0;
+    return interpreter->pipes[1] >= 0;
 }
 void interpreter_close(struct interpreter *interpreter);

@@ -212,6 +212,14 @@ static bool is_short_of_memory(const struct kind *kind)
     return memory_is_short(MEMORY_DIRECTORY, kind->start.memory_bytes);
 }
 
+/* What waits is promised its memory as runs are, but gives way to them. */
+static bool has_room(const struct pool *pool, uint64_t more_bytes)
+{
+    const struct queue *queue = &pool->manager->queue;
+
+    return queue->memory_bytes + pool_memory_bytes(pool) + more_bytes <= queue->limits.memory_bytes;
+}
+
 /* Removes what waits in vain. Returns whether the kind is still of use. */
 static bool review(struct kind *kind)
 {
@@ -263,7 +271,8 @@ static void fill(struct pool *pool)
 
         if (!kind->pool || !review(kind) || !may)
             continue;
-        if (count(kind) >= kind->wanted || kind->failed || is_short_of_memory(kind))
+        if (count(kind) >= kind->wanted || kind->failed ||
+            !has_room(pool, kind->start.memory_bytes) || is_short_of_memory(kind))
             continue;
         add_member(kind);
     }
@@ -287,6 +296,12 @@ void pool_empty(struct pool *pool, const char *engine)
     for (size_t i = 0; i < KINDS_MAX; i++)
         if (pool->kinds[i].pool && (!engine || strcmp(pool->kinds[i].engine, engine) == 0))
             empty_kind(&pool->kinds[i]);
+}
+
+void pool_make_room(struct pool *pool)
+{
+    if (!has_room(pool, 0))
+        pool_empty(pool, NULL);
 }
 
 bool pool_is_held(const struct pool *pool)
@@ -326,7 +341,7 @@ static struct kind *add_kind(struct pool *pool, const char *engine,
 }
 
 void pool_note(struct pool *pool, const char *engine, const struct engine_start *start,
-               const struct plan *model)
+               const struct interpreter_command *model)
 {
     struct kind *kind = find_kind(pool, engine, start);
 
@@ -338,10 +353,8 @@ void pool_note(struct pool *pool, const char *engine, const struct engine_start 
         kind->wanted++;
     kind->used_usec = now();
     kind->failed = false;
-    if (model && pool->manager->config.pool_interpreter) {
-        const struct interpreter_command command = interpreter_command_of(model);
-        (void)interpreter_copy_command(&command, &kind->command);
-    }
+    if (model && pool->manager->config.pool_interpreter)
+        (void)interpreter_copy_command(model, &kind->command);
 }
 
 /* The first that is ready, else the first. One that has said anything more has ended; the event

@@ -15,10 +15,10 @@ int pool_new(struct manager *manager, struct pool **ret);
 struct pool *pool_free(struct pool *pool);
 
 /* A run is about to start like this: keeps sandboxes of its kind from now on, for KeepTime= after
- * the last such run. The kind is all of @start but its ids and its lifetime. If the run can be the
- * model of an interpreter that waits, @model is its plan, else NULL. */
+ * the last such run. The kind is all of @start but its ids and its lifetime. @model is that of the
+ * run's interpreter, if one like it may wait for others, else NULL. */
 void pool_note(struct pool *pool, const char *engine, const struct engine_start *start,
-               const struct plan *model);
+               const struct interpreter_command *model);
 
 struct pool_taken {
     struct sandbox *sandbox; /* NULL: there was none; the rest says nothing then */
@@ -36,6 +36,8 @@ struct pool_taken pool_take(struct pool *pool, const char *engine, const struct 
 void pool_fill_later(struct pool *pool);
 /* Ends those of an engine, or all (NULL); the kinds stay. */
 void pool_empty(struct pool *pool, const char *engine);
+/* Ends all that wait if the memory that they were promised is more than runs leave over. */
+void pool_make_room(struct pool *pool);
 /* Whether something waits, or is to: the broker stays then. */
 bool pool_is_held(const struct pool *pool);
 /* What all that wait may use at most. */

@@ -32,16 +32,20 @@ static bool is_default(const struct run *run)
 
 void run_pool_take(struct run *run, sandbox_fn fn)
 {
+    const struct interpreter_command command = interpreter_command_of(&run->request, &run->plan);
     bool usual = interpreter_is_usual(&run->request, &run->plan);
     struct pool *pool = run->manager->pool;
     struct engine_start start;
 
-    if (!may_take(run))
+    if (!may_take(run)) {
+        pool_make_room(pool);
         return;
+    }
     run_describe_sandbox(run, &start);
     if (is_default(run))
-        pool_note(pool, run->plan.engine, &start, usual ? &run->plan : NULL);
+        pool_note(pool, run->plan.engine, &start, usual ? &command : NULL);
     struct pool_taken taken = pool_take(pool, run->plan.engine, &start, fn, run);
+    pool_make_room(pool);
     run->sandbox = taken.sandbox;
     run->from_pool = taken.sandbox != NULL;
     if (!taken.sandbox || !taken.ready)

@@ -221,6 +221,8 @@ static int make_stdin(struct run *run, int *ret_program, int *ret_caller)
 {
     if (run->request.streams == STREAMS_DESCRIPTORS)
         return make_program_pipe(run, 0, ret_program, ret_caller);
+    if (run->interpreter_warm)
+        return 0; /* it has /dev/null */
     if (run->request.stdin_memfd >= 0) {
         *ret_program = TAKE_FD(run->request.stdin_memfd);
         return 0;

@@ -33,6 +33,7 @@ static void set(struct bench *b, const char *name, const char *text, size_t size
         .script = memfd_create("script", MFD_CLOEXEC),
         .script_bytes = size,
         .streams = STREAMS_DESCRIPTORS,
+        .stdin_memfd = -1,
     };
     assert_int_equal(write(b->request.script, text, size), size);
     b->plan = (struct plan){
@@ -46,7 +47,7 @@ static void set(struct bench *b, const char *name, const char *text, size_t size
 
 static bool fits_own(struct bench *b)
 {
-    const struct interpreter_command own = interpreter_command_of(&b->plan);
+    const struct interpreter_command own = interpreter_command_of(&b->request, &b->plan);
     bool fits = interpreter_fits(&own, &b->request, &b->plan);
 
     close(b->request.script);
@@ -99,12 +100,11 @@ static void script_must_fit_into_a_pipe(void **state)
 static void command_must_be_the_same(void **state)
 {
     char *other[] = { (char *)"PATH=/bin", (char *)"HOME=/workspace", (char *)"A=B", NULL };
-    struct bench model, b;
-
-    set(&model, "script", "x", 1);
+    struct bench b;
     const struct interpreter_command command = {
         .argv = (char *[]){ (char *)"python3", (char *)"/workspace/script", NULL },
-        .environment = environment
+        .environment = environment,
+        .has_input = true,
     };
     set(&b, "script", "x", 1);
     assert_true(interpreter_fits(&command, &b.request, &b.plan));
@@ -113,12 +113,15 @@ static void command_must_be_the_same(void **state)
     b.argv[2] = NULL;
     b.plan.environment = other;
     assert_false(interpreter_fits(&command, &b.request, &b.plan));
+    set(&b, "script", "x", 1);
+    b.request.streams = STREAMS_NONE; /* so it has no input */
+    assert_false(interpreter_fits(&command, &b.request, &b.plan));
     set(&b, "other.py", "x", 1);
     assert_false(interpreter_fits(&command, &b.request, &b.plan));
     assert_false(interpreter_fits(&(struct interpreter_command){ 0 }, &b.request, &b.plan));
 }
 
-static void a_users_packages_and_other_streams_do_not_fit(void **state)
+static void a_users_packages_and_input_do_not_fit(void **state)
 {
     struct request_input inputs[] = { { .name = (char *)".localized" },
                                       { .name = (char *)".local/lib/x.py" } };
@@ -133,7 +136,11 @@ static void a_users_packages_and_other_streams_do_not_fit(void **state)
     b.request.n_inputs = 2;
     assert_false(fits_own(&b));
     set(&b, "script", "x", 1);
-    b.request.streams = STREAMS_MESSAGES;
+    b.request.streams = STREAMS_NONE;
+    assert_true(fits_own(&b));
+    set(&b, "script", "x", 1);
+    b.request.streams = STREAMS_NONE;
+    b.request.stdin_memfd = 0;
     assert_false(fits_own(&b));
 }
 
@@ -158,6 +165,9 @@ static void model_has_nothing_of_its_callers(void **state)
     b.request.n_environment = 1;
     assert_false(interpreter_is_usual(&b.request, &b.plan));
     b.request.n_environment = 0;
+    b.request.stdin_memfd = 0;
+    assert_false(interpreter_is_usual(&b.request, &b.plan));
+    b.request.stdin_memfd = -1;
     b.plan.n_argv = 3;
     assert_false(interpreter_is_usual(&b.request, &b.plan));
 }
@@ -170,7 +180,7 @@ int main(void)
         cmocka_unit_test(scripts_that_are_no_text_do_not),
         cmocka_unit_test(script_must_fit_into_a_pipe),
         cmocka_unit_test(command_must_be_the_same),
-        cmocka_unit_test(a_users_packages_and_other_streams_do_not_fit),
+        cmocka_unit_test(a_users_packages_and_input_do_not_fit),
         cmocka_unit_test(model_has_nothing_of_its_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
