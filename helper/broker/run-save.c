@@ -97,10 +97,6 @@ static int write_record(struct run *run)
     const char *text;
     size_t size;
 
-    /* An earlier broker may have come as far. */
-    (void)unlinkat(run->staging, "run.json", 0);
-    _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
-
     /* One of a helper that was ended between this and the publication. */
     if (unlinkat(run->staging, "run.json", 0) < 0 && errno != ENOENT)
         return -errno;
