@@ -45,6 +45,7 @@ export class Session {
     session.client = era.client()
     session.client.onerror = error => session.errors.push(error)
     await session.client.connect(era.transport())
+    await session.client.listTools() // has the SDK hold each result to its tool's schema
     return session
   }
 
