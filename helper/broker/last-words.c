@@ -125,10 +125,10 @@ static bool is_syntax_error(struct span line)
 }
 
 /* "TypeError: x", "Error [ERR_X]: x" or "FATAL ERROR: x": the length of what stands before the
- * text. */
+ * text. Errors without a stack have brackets around them. */
 static size_t node_type_length(struct span line)
 {
-    size_t n = begins(line, "Uncaught ") ? strlen("Uncaught ") : 0;
+    size_t n = begins(line, "Uncaught ") ? strlen("Uncaught ") : begins(line, "[");
 
     if (begins(line, "FATAL ERROR: "))
         return strlen("FATAL ERROR");
@@ -185,7 +185,7 @@ static bool has_stack(struct span rest)
     for (size_t i = 0; i < 8 && rest.size > 0; i++) {
         struct span line = next_line(&rest);
         if (begins(line, "    at ") || begins(line, "Require stack:") ||
-            begins(line, "----- Native"))
+            begins(line, "  errno: ") || begins(line, "----- Native"))
             return true;
         if (begins(line, "Traceback "))
             return false;

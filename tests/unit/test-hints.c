@@ -369,6 +369,12 @@ static const struct {
       "(node:fs:573:18)\n    at Object.writeFileSync (node:fs:2362:35)\n\nNode.js v20.19.2\n",
       "'/opt/x.txt' cannot be written: write to /workspace, the directory the program starts in "
       "(such as x.txt); what lies there is kept." },
+    { "node",
+      "node:internal/process/promises:288\n            triggerUncaughtException(err, true);\n\n"
+      "[Error: ENOENT: no such file or directory, open 'orders.csv'] {\n  errno: -2,\n  code: "
+      "'ENOENT'\n}\n\nNode.js v18.20.4\n",
+      "There is no 'orders.csv' in the sandbox: if it is a file of yours, --file orders.csv puts a "
+      "copy beside the script." },
     { "python", "error: [Errno 2] No such file or directory: 'orders.csv'\n",
       "There is no 'orders.csv' in the sandbox: if it is a file of yours, --file orders.csv puts a "
       "copy beside the script." },
