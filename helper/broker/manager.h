@@ -47,7 +47,7 @@ struct manager {
     sd_event_source *idle;
     bool connected; /* somebody is */
     bool stopping;
-    bool misconfigured; /* why manager_init() failed */
+    bool misconfigured;      /* why manager_init() failed */
     uint64_t refusals_since; /* when counting of refused callers began, and how many there were */
     unsigned refusals;
 };
