@@ -199,9 +199,9 @@ def memory_mib():
 
 
 def memory_with(n):
-    """While so many runs go."""
-    sleepers = [subprocess.Popen([*USER, *RUN, "-c", "print(1, flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                 cwd="/") for _ in range(n)]
+    """While so many runs go, each small enough for all to go at once."""
+    command = [*USER, *RUN, "--memory", "64M", "-c", "print(1, flush=True); input()"]
+    sleepers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/") for _ in range(n)]
     for sleeper in sleepers:
         sleeper.stdout.readline()
     used = memory_mib()

@@ -134,6 +134,18 @@ def test_a_stopped_helper_leaves_no_sandbox_waiting(machine, pool):
     machine.wait_for(pool.nothing_left, 5, "the sandbox to be gone")
 
 
+@pytest.mark.parametrize("whom", ["client", "helper"])
+def test_a_warm_run_ends_with_its_client_and_with_the_helper(machine, pool, whom):
+    name = prime(machine, pool)
+    running = machine.popen(["sbxctl", "run", "-c", "print('up', flush=True)\nwhile True: pass"], user="alice")
+    assert running.popen.stdout.readline() == b"up\n"
+    assert name in pool.sandboxes()
+    pid = running.pid if whom == "client" else machine.main_pid()
+    machine.run(["kill", "-KILL", str(pid)], check=True)
+    machine.wait_for(lambda: name not in pool.sandboxes(), 5, "the run's sandbox to be gone")
+    running.finish()
+
+
 def test_what_nobody_came_for_is_removed_and_the_helper_exits(machine, pool):
     with machine.configured(name="91-test", text=f"[Pool]\nKeepTime={KEEP}s\n[Helper]\nIdleExit=1s\n"):
         prime(machine, pool)
