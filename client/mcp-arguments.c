@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,8 +68,8 @@ int mcp_argument_number(json_object *arguments, const char *name, uint64_t min, 
 
     if (!value)
         return 0;
-    if (!number_of(value, &number) || number < (double)min || number > (double)max ||
-        number != floor(number)) {
+    if (!number_of(value, &number) || !(number >= (double)min && number <= (double)max) ||
+        number != (double)(uint64_t)number) {
         snprintf(range, sizeof(range), "an integer from %" PRIu64 " to %" PRIu64, min, max);
         return fail_argument(name, range);
     }

@@ -166,7 +166,7 @@ bool install_is_allowed(enum ecosystem ecosystem, char *const *denied, json_obje
                         struct install_failure *ret)
 {
     char star[] = "*", *const any[] = { star, NULL };
-    char normal[PACKAGE_NAME_MAX + 1];
+    char normal[PACKAGE_NAME_MAX + 1], shown[101] = "";
 
     for (size_t i = 0; i < json_object_array_length(resolved); i++) {
         const char *name = json_get_string(json_object_array_get_idx(resolved, i), "name");
@@ -174,11 +174,12 @@ bool install_is_allowed(enum ecosystem ecosystem, char *const *denied, json_obje
         if (normalise(ecosystem, name, normal) &&
             package_is_allowed(ecosystem, any, denied, normal, &rule))
             continue;
+        (void)copy_text(shown, sizeof(shown), name);
         install_fail(ret, "denied",
                      "Leave out what needs it, or ask the administrator, who decides about it in "
                      "section [Packages] of sbxctl.conf.",
-                     "The package '%.100s' would come along, and it is refused by Denied=%.100s.",
-                     name, rule ? rule : "");
+                     "The package '%s' would come along, and it is refused by Denied=%.100s.",
+                     shown, rule ? rule : "");
         snprintf(ret->package, sizeof(ret->package), "%s", name);
         return false;
     }
