@@ -32,7 +32,7 @@ INSIDE = (
 )
 MODULES = "/run/sbxctl-test-modules"
 # Tests count sandboxes and processes: none is to wait for nobody but in the tests of just that.
-NO_POOL = "/etc/sbxctl/sbxctl.conf.d/70-test-pool.conf"
+NO_POOL = "/etc/sbxctl/sbxctl.conf.d/65-test-pool.conf"
 
 # Runs sys.argv[1] times the same in a sandbox and without one, in turn. Prints how many times longer the
 # first takes, by medians: so a busy host counts on both sides.

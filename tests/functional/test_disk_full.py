@@ -134,7 +134,7 @@ def is_plain(seen):
 # ---- disks that are really full
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def small_disk(machine):
     """/var/lib/sbxctl is a small file system of its own."""
     machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
