@@ -3,20 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/image.h"
+#include "client/save.h"
 #include "client/say.h"
 #include "client/terminal-image.h"
 #include "common/cleanup.h"
 #include "common/escape.h"
-#include "common/file.h"
 
 #define SHOWN_MAX 10
 #define OPENED_MAX 5
@@ -36,62 +35,37 @@ static void image_release(struct image *image)
     free(image->path);
 }
 
-/* By its content, as names say nothing: only formats that hold a picture and nothing that runs,
- * which rules out SVG and HTML. */
-static bool is_image(const char *data, size_t size)
+/* Only if it is the user's own. */
+static int open_file(const char *output_directory, const char *name)
 {
-    static const struct {
-        const char *begin;
-        size_t size;
-    } formats[] = { { "\x89PNG\r\n\x1a\n", 8 }, { "\xff\xd8\xff", 3 }, { "GIF8", 4 } };
+    _cleanup_close_ int dir = outputs_open(output_directory);
+    _cleanup_close_ int fd = dir < 0 ? dir : outputs_open_file(dir, name);
+    struct stat st;
 
-    for (size_t i = 0; i < ELEMENTS(formats); i++)
-        if (size > formats[i].size && memcmp(data, formats[i].begin, formats[i].size) == 0)
-            return true;
-    return size > 12 && memcmp(data, "RIFF", 4) == 0 && memcmp(data + 8, "WEBP", 4) == 0;
-}
-
-/* The file below the run's directory, with no link on the way, and only if it is the user's own. */
-static int open_file(const char *directory, const char *name, struct stat *ret)
-{
-    struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-    _cleanup_close_ int dir = open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    _cleanup_close_ int fd = dir < 0 ? -1 : (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
-
-    if (fd < 0 || fstat(fd, ret) < 0)
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(ret->st_mode) || ret->st_uid != geteuid())
-        return -EPERM;
-    if (ret->st_size <= 0 || ret->st_size > IMAGE_BYTES_MAX)
-        return -EFBIG;
-    return TAKE_FD(fd);
+    return st.st_uid == geteuid() ? TAKE_FD(fd) : -EPERM;
 }
 
 static bool image_open(const struct result *result, json_object *file, struct image *ret)
 {
     _cleanup_(image_release) struct image image = { .fd = -1 };
-    _cleanup_free_ char *name = NULL, *below = NULL;
+    _cleanup_free_ char *name = NULL;
     struct output_file parsed;
-    struct stat st;
+    const char *type;
     size_t size;
 
     if (output_file_parse(file, &parsed) < 0)
         return false;
     name = unescape_text(parsed.name, &size);
-    if (!name || asprintf(&below, "files/%s", name) < 0) {
-        below = NULL;
-        return false;
-    }
-    image.fd = open_file(result->output_directory, below, &st);
-    if (image.fd < 0 || asprintf(&image.path, "%s/%s", result->output_directory, below) < 0) {
+    image.fd = name ? open_file(result->output_directory, name) : -1;
+    if (image.fd < 0 || asprintf(&image.path, "%s/files/%s", result->output_directory, name) < 0) {
         image.path = NULL;
         return false;
     }
-    image.size = (size_t)st.st_size;
-    image.data = malloc(image.size);
-    if (!image.data || pread_full(image.fd, image.data, image.size, 0) != (ssize_t)image.size ||
-        !is_image(image.data, image.size))
+    if (image_read(image.fd, IMAGE_BYTES_MAX, &image.data, &image.size, &type) < 0)
         return false;
     *ret = image;
     image = (struct image){ .fd = -1 };

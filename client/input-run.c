@@ -2,12 +2,8 @@
 #include "client/input-run.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "client/exit-status.h"
 #include "client/helper.h"
@@ -39,17 +35,6 @@ static int open_files(const char *id, int *ret)
                     : 0;
 }
 
-static int open_beneath(int dir, const char *path)
-{
-    const struct open_how how = {
-        .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-    };
-    long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
-
-    return fd < 0 ? -errno : (int)fd;
-}
-
 static int fail_open(const char *text, int r)
 {
     return input_files_fail(text, r == -ELOOP    ? "there is a link in the way"
@@ -78,6 +63,6 @@ int input_run_find(struct input_files *files, const char *text)
     last = last ? last + 1 : name;
     if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || *last == '\0')
         return input_files_fail(text, "that is no name of a file");
-    int fd = open_beneath(dir, path);
+    int fd = outputs_open_file(dir, path);
     return fd < 0 ? fail_open(text, fd) : input_files_add_opened(files, fd, text, last);
 }

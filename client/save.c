@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/exit-status.h"
@@ -186,6 +188,17 @@ int outputs_open(const char *output_directory)
         return -errno;
     int files = openat(dir, "files", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return files < 0 ? -errno : files;
+}
+
+int outputs_open_file(int directory, const char *path)
+{
+    const struct open_how how = {
+        .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+    };
+    long fd = syscall(SYS_openat2, directory, path, &how, sizeof(how));
+
+    return fd < 0 ? -errno : (int)fd;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -5,8 +5,11 @@
 #include <json-c/json.h>
 
 /* The directory below @output_directory that has the files, open for reading, or a negative errno.
- * For input-run.c too. */
+ * For figures.c and input-run.c, too. */
 int outputs_open(const char *output_directory);
+/* What lies at @path in it, open for reading without waiting, or a negative errno: -ELOOP if there
+ * is a link on the way, -EXDEV if it leads out. */
+int outputs_open_file(int directory, const char *path);
 
 /* Copies everything below @output_directory/files to @target, which is made if it is missing; files
  * that exist are overwritten, other things are not. What was written is told, and added to the
