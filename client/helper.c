@@ -87,7 +87,8 @@ int helper_send(struct varlink_client *client, const char *method, json_object *
     return r < 0 ? helper_fail_connection(r, false) : 0;
 }
 
-int helper_receive(struct varlink_client *client, struct varlink_answer *ret)
+/* Waits for the answer to a call that the helper answers at once. */
+static int receive(struct varlink_client *client, struct varlink_answer *ret)
 {
     _cleanup_answer_ struct varlink_answer answer = {};
 
@@ -109,7 +110,7 @@ int helper_call(struct varlink_client *client, const char *method, json_object *
                 struct varlink_answer *ret)
 {
     int r = helper_send(client, method, parameters, 0, NULL, 0);
-    return r != 0 ? r : helper_receive(client, ret);
+    return r != 0 ? r : receive(client, ret);
 }
 
 int helper_fail_connection(int r, bool answered)

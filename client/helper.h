@@ -27,9 +27,6 @@ int helper_connect(struct varlink_client **ret);
 int helper_call(struct varlink_client *client, const char *method, json_object *parameters,
                 struct varlink_answer *ret);
 
-/* Waits for the next answer to a call that the helper answers at once; an error is told. */
-int helper_receive(struct varlink_client *client, struct varlink_answer *ret);
-
 /* Sends a call and leaves the receiving to the caller. */
 int helper_send(struct varlink_client *client, const char *method, json_object *parameters,
                 enum varlink_call_flags flags, const int *fds, size_t n_fds);

@@ -144,11 +144,6 @@ void mcp_call_refuse(struct mcp_call *call, enum mcp_error error, const char *re
     call_free(call);
 }
 
-void mcp_call_drop(struct mcp_call *call)
-{
-    call_free(call);
-}
-
 void mcp_call_progress(struct mcp_call *call, const char *text)
 {
     uint64_t now = clock_usec(CLOCK_MONOTONIC);
@@ -404,7 +399,7 @@ static void take_notification(struct mcp_server *server, const struct mcp_messag
     if (!call)
         return;
     struct mcp_run *run = call->ends_run ? call->run : NULL;
-    mcp_call_drop(call);
+    call_free(call); /* without an answer */
     if (run)
         mcp_run_end(run);
 }
@@ -450,8 +445,9 @@ static void take_batch(struct mcp_server *server, json_object *items)
     batch_unref(server, batch);
 }
 
-void mcp_server_take_line(struct mcp_server *server, const char *line, size_t size)
+static void on_line(const char *line, size_t size, void *userdata)
 {
+    struct mcp_server *server = userdata;
     _cleanup_(mcp_message_release) struct mcp_message message = {};
 
     mcp_message_parse(line, size, &message);
@@ -462,11 +458,6 @@ void mcp_server_take_line(struct mcp_server *server, const char *line, size_t si
 }
 
 /* ---- Life ---- */
-
-static void on_line(const char *line, size_t size, void *userdata)
-{
-    mcp_server_take_line(userdata, line, size);
-}
 
 static void on_too_long(json_object *id, void *userdata)
 {

@@ -61,11 +61,6 @@ struct mcp_server *mcp_server_free(struct mcp_server *server);
 void mcp_call_reply(struct mcp_call *call, json_object *result);
 /* With an error of the protocol. */
 void mcp_call_refuse(struct mcp_call *call, enum mcp_error error, const char *reason);
-/* Without an answer: the client does not want it any more. */
-void mcp_call_drop(struct mcp_call *call);
 
 /* Tells how a call goes on, if its client wants to know. */
 void mcp_call_progress(struct mcp_call *call, const char *text);
-
-/* For the tests: a line, as if it came on standard input. */
-void mcp_server_take_line(struct mcp_server *server, const char *line, size_t size);

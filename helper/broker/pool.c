@@ -212,12 +212,22 @@ static bool is_short_of_memory(const struct kind *kind)
     return memory_is_short(MEMORY_DIRECTORY, kind->start.memory_bytes);
 }
 
+/* What all that wait may use at most. */
+static uint64_t promised_bytes(const struct pool *pool)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < KINDS_MAX; i++)
+        bytes += count(&pool->kinds[i]) * pool->kinds[i].start.memory_bytes;
+    return bytes;
+}
+
 /* What waits is promised its memory as runs are, but gives way to them. */
 static bool has_room(const struct pool *pool, uint64_t more_bytes)
 {
     const struct queue *queue = &pool->manager->queue;
 
-    return queue->memory_bytes + pool_memory_bytes(pool) + more_bytes <= queue->limits.memory_bytes;
+    return queue->memory_bytes + promised_bytes(pool) + more_bytes <= queue->limits.memory_bytes;
 }
 
 /* Removes what waits in vain. Returns whether the kind is still of use. */
@@ -310,15 +320,6 @@ bool pool_is_held(const struct pool *pool)
         if (pool->kinds[i].pool)
             return true;
     return false;
-}
-
-uint64_t pool_memory_bytes(const struct pool *pool)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < KINDS_MAX; i++)
-        bytes += count(&pool->kinds[i]) * pool->kinds[i].start.memory_bytes;
-    return bytes;
 }
 
 /* ---- using */

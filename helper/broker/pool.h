@@ -40,5 +40,3 @@ void pool_empty(struct pool *pool, const char *engine);
 void pool_make_room(struct pool *pool);
 /* Whether something waits, or is to: the broker stays then. */
 bool pool_is_held(const struct pool *pool);
-/* What all that wait may use at most. */
-uint64_t pool_memory_bytes(const struct pool *pool);

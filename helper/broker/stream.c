@@ -61,11 +61,6 @@ int stream_source(const struct stream *stream)
     return stream->options.source;
 }
 
-const char *stream_name(const struct stream *stream)
-{
-    return stream->options.name;
-}
-
 uint64_t stream_bytes(const struct stream *stream)
 {
     return stream->bytes;

@@ -46,7 +46,5 @@ void stream_forget_caller(struct stream *stream);
 
 /* The read end of the program's pipe, borrowed; -1: it ended. */
 int stream_source(const struct stream *stream);
-/* The name it was made with. */
-const char *stream_name(const struct stream *stream);
 uint64_t stream_bytes(const struct stream *stream);
 uint64_t stream_kept(const struct stream *stream);

@@ -436,7 +436,7 @@ int cloud_delete(struct cloud *cloud, const char *id, uint64_t timeout_usec)
     return r;
 }
 
-int cloud_see_gone(struct cloud *cloud, const char *id, uint64_t timeout_usec)
+static int see_gone(struct cloud *cloud, const char *id, uint64_t timeout_usec)
 {
     uint64_t deadline = now() + timeout_usec, pause = USEC_PER_SEC / 10;
 
@@ -459,7 +459,7 @@ int cloud_see_gone(struct cloud *cloud, const char *id, uint64_t timeout_usec)
 int cloud_delete_surely(struct cloud *cloud, const char *id, uint64_t timeout_usec)
 {
     cloud_delete(cloud, id, timeout_usec);
-    return cloud_see_gone(cloud, id, timeout_usec);
+    return see_gone(cloud, id, timeout_usec);
 }
 
 /* ---- list */

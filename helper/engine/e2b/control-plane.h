@@ -65,9 +65,8 @@ int cloud_renew_life(struct cloud *cloud, const char *id, uint64_t seconds, uint
 int cloud_exists(struct cloud *cloud, const char *id);
 /* Asks for the sandbox's end; it may have come already. @timeout_usec is for all tries. */
 int cloud_delete(struct cloud *cloud, const char *id, uint64_t timeout_usec);
-/* Sees to it that it is gone, asking for its end again as long as it is not, for @timeout_usec. */
-int cloud_see_gone(struct cloud *cloud, const char *id, uint64_t timeout_usec);
-/* Both of it. */
+/* The same, and sees to it that it is gone, asking again as long as it is not, for @timeout_usec.
+ */
 int cloud_delete_surely(struct cloud *cloud, const char *id, uint64_t timeout_usec);
 
 /* Gets a listed sandbox's id and labels (an object, or NULL). Returns 0 or a negative errno. */
