@@ -1,5 +1,5 @@
 /* polkit's textual agent: asks for approval on the terminal where no desktop does it. Called by
- * run.c when an approval may be needed. */
+ * run.c and pull.c when an approval may be needed. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* The audit records in the journal, as JSON. Called by audit.c. Believes only what journald itself
- * says of a record's sender, since anybody can write the rest of one. */
+/* The audit records in the journal, as JSON. Called by audit.c and doctor-polkit.c. Believes only
+ * what journald itself says of a record's sender, since anybody can write the rest of one. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* The files that --file and --input-run give to a run, read as the user and passed on as sealed
  * memfds: a descriptor of a file on the user's FUSE or network mount could block the helper, be it
- * by close(). Called by request.c. */
+ * by close(). Called by request.c and mcp-arguments.c. */
 #pragma once
 
 #include "client/request.h"

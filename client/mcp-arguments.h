@@ -1,5 +1,5 @@
-/* The arguments of tool run_code, from JSON to a request for the helper. Called by mcp-run.c; what
- * the helper may say of it is not said here. */
+/* The arguments of tool run_code, from JSON to a request for the helper. Called by mcp-run.c, and
+ * for single arguments by other tools; what the helper may say of it is not said here. */
 #pragma once
 
 #include <json-c/json.h>

@@ -1,5 +1,5 @@
 /* What a model is told of a run: results of tools/call (type CallToolResult of MCP). Output of
- * programs stands apart, and is said to be data. Called by mcp-run.c and mcp-runs.c. */
+ * programs stands apart, and is said to be data. Called by all tools. */
 #pragma once
 
 #include <json-c/json.h>

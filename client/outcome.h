@@ -1,5 +1,5 @@
 /* What is said after a run: the reason and a hint when it went badly, the files that it made, what
- * was left out. Called by run.c; the script's own output is not its business. */
+ * was left out. Called by run.c, wait.c and get.c; the script's own output is not its business. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* The line on a terminal that tells what a run waits for before it starts, once that takes longer
- * than a second. Called by session.c. */
+ * than a second. Called by session.c, attach.c and pull.c. */
 #pragma once
 
 #include <stdbool.h>

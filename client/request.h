@@ -1,5 +1,6 @@
-/* The parameters of method Run, made from the command line: the script and the inputs are opened
- * here, as the user, and travel as descriptors. Called by run.c; script.c and inputs.c fill it. */
+/* The parameters of method Run, made from the command line or from a tool's arguments: the script
+ * and the inputs are opened here, as the user, and travel as descriptors. Called by run.c and
+ * mcp-arguments.c; script.c and inputs.c fill it. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,11 +1,12 @@
 /* Copies the files that a run made from the directory that the helper gave to the user to one of
- * their choice. Called by run.c and get.c. Never follows a link on either side. */
+ * their choice. Called by run.c and get.c; opens them for others. Never follows a link on either
+ * side. */
 #pragma once
 
 #include <json-c/json.h>
 
 /* The directory below @output_directory that has the files, open for reading, or a negative errno.
- * For figures.c and input-run.c, too. */
+ */
 int outputs_open(const char *output_directory);
 /* What lies at @path in it, open for reading without waiting, or a negative errno: -ELOOP if there
  * is a link on the way, -EXDEV if it leads out. */

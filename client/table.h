@@ -1,5 +1,5 @@
 /* Tables for people: columns as wide as their widest cell, the last one cut to what the terminal
- * leaves. Called by ps.c and policy.c. */
+ * leaves. Called by the verbs that list something. */
 #pragma once
 
 #include <stddef.h>

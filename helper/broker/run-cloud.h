@@ -1,5 +1,5 @@
 /* What a run in a cloud costs: admitted, taken from its user's day, and settled. Called by
- * methods.c, by manager.c for the runs of a helper that was killed, and by run*.c. */
+ * methods.c, by recover.c for the runs of a helper that was killed, and by run*.c. */
 #pragma once
 
 #include "broker/manager.h"
