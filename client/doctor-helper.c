@@ -13,7 +13,6 @@
 
 #include "client/doctor.h"
 #include "client/helper.h"
-#include "client/say.h"
 #include "common/clock.h"
 #include "common/quantity.h"
 #include "config-paths.h"

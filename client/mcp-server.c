@@ -8,7 +8,6 @@
 
 #include "client/mcp-run.h"
 #include "client/mcp-tools.h"
-#include "client/say.h"
 #include "common/clock.h"
 #include "config-paths.h"
 

@@ -9,7 +9,6 @@
 
 #include "client/mcp-message.h"
 #include "client/pump.h"
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/json.h"
 

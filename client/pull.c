@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "client/agent.h"
-#include "client/exit-status.h"
 #include "client/helper.h"
 #include "client/progress.h"
 #include "client/say.h"

@@ -1,6 +1,5 @@
 /* Hints about what a run may use: network, memory, tasks, space. */
 #include "broker/hint-internal.h"
-#include "common/cleanup.h"
 #include "common/quantity.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Credentials in scripts and arguments, see policy-secrets.h. */
 #include "broker/policy-secrets.h"
 #include "broker/secret.h"
-#include "common/cleanup.h"
 
 #include <stdio.h>
 #include <string.h>

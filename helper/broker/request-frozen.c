@@ -1,8 +1,6 @@
 /* Freezing and thawing of requests, see request-frozen.h. A descriptor is told by the inode of its
  * memfd: the service manager gives them back in any order. */
 #include "broker/request-frozen.h"
-#include "broker/package.h"
-#include "common/file.h"
 #include "common/memfd.h"
 #include "launch/protocol.h"
 

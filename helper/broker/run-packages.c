@@ -3,7 +3,6 @@
 #include "broker/layers.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
-#include "common/escape.h"
 
 #include <stdio.h>
 #include <string.h>

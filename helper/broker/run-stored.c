@@ -7,7 +7,6 @@
 #include "broker/run-internal.h"
 #include "broker/run-stored.h"
 #include "broker/store-protocol.h"
-#include "common/escape.h"
 #include "common/file.h"
 #include "common/memfd.h"
 

@@ -1,6 +1,5 @@
 /* The broker's side of the store, see store.h. */
 #include "broker/store.h"
-#include "broker/run-id.h"
 #include "broker/store-process.h"
 #include "broker/store-protocol.h"
 #include "common/escape.h"

@@ -13,7 +13,6 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/file.h"
 
 static void make_path(const char *runtime, uint64_t connection, char ret[CONTROL_PATH_MAX])
 {

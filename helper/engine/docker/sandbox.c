@@ -13,7 +13,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/image-reference.h"
-#include "common/peer.h"
 #include "config-paths.h"
 #include "container.h"
 #include "control.h"

@@ -6,7 +6,6 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/file.h"
 
 /* It says that it lives every 5 s. */
 #define SILENCE_USEC (90 * USEC_PER_SEC)

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "launch/launch.h"
 
 /* A part of a form, read when its turn comes. */
