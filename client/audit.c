@@ -102,9 +102,10 @@ static int read_records(const struct audit_options *options, enum audit_sender s
 
 /* ---- Runs ---- */
 
-static int read_runs(const struct audit_options *options, struct audit_runs *runs)
+static int read_from(enum audit_sender sender, const struct audit_options *options,
+                     struct audit_runs *runs)
 {
-    struct audit_selection selection = { .since_usec = options->since_usec };
+    struct audit_selection selection = { .sender = sender, .since_usec = options->since_usec };
     _cleanup_journal_ struct audit_journal *journal = NULL;
     int r = audit_journal_open(&selection, &journal);
 
@@ -113,24 +114,9 @@ static int read_runs(const struct audit_options *options, struct audit_runs *run
         r = audit_journal_next(journal, &record);
         if (r == 0)
             return 0;
-        r = r < 0 ? r : audit_runs_add(runs, record);
-    }
-    return r;
-}
-
-static int read_dialogs(const struct audit_options *options, struct audit_runs *runs)
-{
-    struct audit_selection selection = { .sender = AUDIT_FROM_POLKIT,
-                                         .since_usec = options->since_usec };
-    _cleanup_journal_ struct audit_journal *journal = NULL;
-    int r = audit_journal_open(&selection, &journal);
-
-    while (r >= 0) {
-        _cleanup_json_ json_object *record = NULL;
-        r = audit_journal_next(journal, &record);
-        if (r == 0)
-            return 0;
-        r = r < 0 ? r : audit_runs_add_dialog(runs, record);
+        if (r > 0)
+            r = sender == AUDIT_FROM_POLKIT ? audit_runs_add_dialog(runs, record)
+                                            : audit_runs_add(runs, record);
     }
     return r;
 }
@@ -270,10 +256,10 @@ static bool is_told_by_helper(const struct audit_options *options)
 /* Everything about runs, from where the caller may have it. Returns 0, or an exit status. */
 static int collect(const struct audit_options *options, struct audit_runs *runs)
 {
-    int r = read_runs(options, runs);
+    int r = read_from(AUDIT_FROM_HELPER, options, runs);
 
     if (r >= 0)
-        r = read_dialogs(options, runs);
+        r = read_from(AUDIT_FROM_POLKIT, options, runs);
     if (r != -EACCES || !is_told_by_helper(options))
         return r < 0 ? fail_journal(r) : 0;
     r = read_own_runs(runs);
