@@ -174,12 +174,14 @@ int attach(const char *id, const struct attach_options *options, struct varlink_
     return follow(&attachment, ret);
 }
 
-int attach_wait(const char *id, struct varlink_answer *ret)
+int attach_wait(const char *id, json_object **ret_object, struct result *ret)
 {
     static const struct attach_options options = {};
+    _cleanup_answer_ struct varlink_answer answer = {};
 
-    int r = attach(id, &options, ret);
-    if (r == 0 && ret->error)
-        return helper_fail(ret);
-    return r;
+    int r = attach(id, &options, &answer);
+    if (r != 0)
+        return r;
+    return answer.error ? helper_fail(&answer)
+                        : runs_take_result(answer.parameters, ret_object, ret);
 }

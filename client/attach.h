@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/result.h"
 #include "common/varlink.h"
 
 enum attach_stream { ATTACH_STDOUT, ATTACH_STDERR, ATTACH_STREAMS };
@@ -26,5 +27,6 @@ struct attach_options {
  * status of a failure that has been told. */
 #define ATTACH_UNREAD (-1)
 int attach(const char *id, const struct attach_options *options, struct varlink_answer *ret);
-/* The same without output, and with the error told: @ret has a result. */
-int attach_wait(const char *id, struct varlink_answer *ret);
+/* The same without output, and with the error told: what became of the run, as of runs_describe().
+ */
+int attach_wait(const char *id, json_object **ret_object, struct result *ret);

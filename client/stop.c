@@ -23,13 +23,10 @@ static int cancel(struct varlink_client *client, const char *id, bool kill)
 
 static int await_end(const char *id, json_object *results)
 {
-    _cleanup_answer_ struct varlink_answer answer = {};
     _cleanup_json_ json_object *object = NULL;
     struct result run;
 
-    int r = attach_wait(id, &answer);
-    if (r == 0)
-        r = runs_take_result(answer.parameters, &object, &run);
+    int r = attach_wait(id, &object, &run);
     if (r != 0)
         return r;
     if (run.status != STATUS_CANCELLED) {

@@ -33,13 +33,10 @@ static void say_ended(const struct result *run)
 /* Adds the run's result to @results; its exit status is added to @status, if that is 0 still. */
 static int wait_for(const char *id, bool is_only, json_object *results, int *status)
 {
-    _cleanup_answer_ struct varlink_answer answer = {};
     _cleanup_json_ json_object *object = NULL;
     struct result run;
 
-    int r = attach_wait(id, &answer);
-    if (r == 0)
-        r = runs_take_result(answer.parameters, &object, &run);
+    int r = attach_wait(id, &object, &run);
     if (r != 0)
         return r;
     if (*status == 0)
