@@ -16,8 +16,6 @@
 #define CHUNK (48 * 1024)
 #define PENDING_MAX (64 * 1024)
 
-static const char *const stream_names[] = { "stdout", "stderr" };
-
 /* Where a follower is in one stream. */
 struct position {
     uint64_t next; /* byte to be sent */

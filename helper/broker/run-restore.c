@@ -215,12 +215,11 @@ static int open_script(const struct manager *manager, const char *id)
 
 static int open_staging(struct run *run)
 {
-    static const char *const names[] = { "stdout", "stderr" };
-
     run->staging =
         openat(run->manager->staging, run->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     for (size_t i = 0; run->staging >= 0 && i < 2; i++) {
-        run->kept[i] = openat(run->staging, names[i], O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+        run->kept[i] =
+            openat(run->staging, stream_names[i], O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
         if (run->kept[i] < 0)
             return -errno;
     }

@@ -185,8 +185,6 @@ static void on_output(struct stream *stream, const char *data, size_t size, uint
         run_note_live(run);
 }
 
-static const char *const stream_names[] = { "stdout", "stderr" };
-
 /* One output stream: the program's pipe, and the caller's if it wants descriptors. */
 static int make_stream(struct run *run, size_t which, int *ret_program, int *ret_caller)
 {

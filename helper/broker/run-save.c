@@ -37,8 +37,6 @@ static int keep_script(struct run *run)
 
 int run_make_staging(struct run *run)
 {
-    static const char *const names[] = { "stdout", "stderr" };
-
     if (mkdirat(run->manager->staging, run->id, 0700) < 0)
         return -errno;
     run->staging =
@@ -46,7 +44,7 @@ int run_make_staging(struct run *run)
     if (run->staging < 0)
         return -errno;
     for (size_t i = 0; i < 2; i++) {
-        run->kept[i] = openat(run->staging, names[i], STAGED_FILE, 0600);
+        run->kept[i] = openat(run->staging, stream_names[i], STAGED_FILE, 0600);
         if (run->kept[i] < 0)
             return -errno;
     }

@@ -13,6 +13,8 @@
 /* Replies that may wait in the caller's connection before the stream pauses. */
 #define MESSAGES_PENDING_MAX (256 * 1024)
 
+const char *const stream_names[2] = { "stdout", "stderr" };
+
 struct stream {
     struct stream_options options;
     sd_event_source *source_event, *sink_event;

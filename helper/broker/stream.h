@@ -9,10 +9,13 @@
 
 #include "common/varlink.h"
 
+/* As callers and the files of a run name them. */
+extern const char *const stream_names[2];
+
 struct stream;
 
 struct stream_options {
-    const char *name;           /* "stdout" or "stderr", static */
+    const char *name;           /* of stream_names */
     int source;                 /* read end of the program's pipe; taken over */
     int kept;                   /* file for the kept part; borrowed */
     uint64_t kept_max;          /* bytes */
