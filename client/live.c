@@ -12,11 +12,6 @@
 /* As long as the script is quiet, before the line comes. */
 #define PATIENCE_USEC (2 * USEC_PER_SEC)
 
-static uint64_t now_usec(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 /* Behind a pipe is a program such as less or grep, which may write to the same terminal whenever it
  * likes. */
 static bool stdout_is_ours(void)
@@ -33,7 +28,7 @@ static bool is_in_foreground(void)
 
 void live_begin(struct live *live, uint64_t limit_usec, bool passes_output)
 {
-    uint64_t now = now_usec();
+    uint64_t now = clock_now();
 
     *live = (struct live){
         .is_on = say_progress_is_possible() && (!passes_output || stdout_is_ours()),
@@ -45,7 +40,7 @@ void live_begin(struct live *live, uint64_t limit_usec, bool passes_output)
 
 int live_timeout(const struct live *live)
 {
-    uint64_t now = now_usec();
+    uint64_t now = clock_now();
 
     if (!live->is_on)
         return -1;
@@ -64,12 +59,12 @@ void live_before_output(struct live *live, const struct pump *pump)
     if (!live->is_on || !pump_has_output(pump))
         return;
     hide(live);
-    live->due_usec = now_usec() + PATIENCE_USEC;
+    live->due_usec = clock_now() + PATIENCE_USEC;
 }
 
 void live_show_if_due(struct live *live, const struct pump *pump)
 {
-    uint64_t now = now_usec(), elapsed = (now - live->began_usec) / USEC_PER_SEC * USEC_PER_SEC;
+    uint64_t now = clock_now(), elapsed = (now - live->began_usec) / USEC_PER_SEC * USEC_PER_SEC;
     char text[2 * QUANTITY_TEXT + 32], ran[QUANTITY_TEXT], limit[QUANTITY_TEXT];
 
     if (!live->is_on || live->due_usec > now)

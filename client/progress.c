@@ -13,11 +13,6 @@
 
 #define PATIENCE_USEC USEC_PER_SEC
 
-static uint64_t now_usec(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 struct progress_event {
     const char *phase, *package, *reason;
     uint64_t position, queued, current, total;
@@ -127,12 +122,12 @@ void progress_take(struct progress *progress, const char *event, json_object *pa
     if (progress->is_shown)
         say_progress(progress->text);
     else if (!progress->due_usec)
-        progress->due_usec = now_usec() + PATIENCE_USEC;
+        progress->due_usec = clock_now() + PATIENCE_USEC;
 }
 
 int progress_timeout(const struct progress *progress)
 {
-    uint64_t now = now_usec();
+    uint64_t now = clock_now();
 
     if (!progress->due_usec)
         return -1;
@@ -141,7 +136,7 @@ int progress_timeout(const struct progress *progress)
 
 void progress_show_if_due(struct progress *progress)
 {
-    if (!progress->due_usec || progress->due_usec > now_usec())
+    if (!progress->due_usec || progress->due_usec > clock_now())
         return;
     progress->due_usec = 0;
     progress->is_shown = true;

@@ -10,6 +10,10 @@
 
 /* CLOCK_MONOTONIC for durations, CLOCK_REALTIME for microseconds since the epoch. */
 uint64_t clock_usec(clockid_t clock);
+static inline uint64_t clock_now(void)
+{
+    return clock_usec(CLOCK_MONOTONIC);
+}
 
 /* poll() until something is to be done or @deadline_usec of CLOCK_MONOTONIC (UINT64_MAX: for ever),
  * whatever signals come. Returns the number of descriptors, 0 when time is up, or a negative errno.

@@ -49,11 +49,6 @@ struct pool {
     struct interpreter_command command;
 };
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 static bool is_kind(const struct kind *kind, const char *engine, const struct engine_start *start)
 {
     const struct engine_start *own = &kind->start;
@@ -190,7 +185,7 @@ static void add_member(struct kind *kind)
     if (r >= 0) {
         member->kind = kind;
         member->interpreter = (struct interpreter)INTERPRETER_NONE;
-        member->born_usec = now();
+        member->born_usec = clock_now();
         member->lifetime_usec = start.lifetime_usec;
         r = sandbox_new(kind->pool->manager->event, kind->engine, &start, on_sandbox, member,
                         &member->sandbox);
@@ -233,7 +228,7 @@ static bool has_room(const struct pool *pool, uint64_t more_bytes)
 /* Removes what waits in vain. Returns whether the kind is still of use. */
 static bool review(struct kind *kind)
 {
-    uint64_t keep = kind->pool->manager->config.pool_keep_usec, time = now();
+    uint64_t keep = kind->pool->manager->config.pool_keep_usec, time = clock_now();
 
     if (time - kind->used_usec >= keep) {
         forget_kind(kind);
@@ -352,7 +347,7 @@ void pool_note(struct pool *pool, const char *engine, const struct engine_start 
         kind = add_kind(pool, engine, start);
     else if (!kind->members && kind->wanted < pool->manager->config.pool_size)
         kind->wanted++;
-    kind->used_usec = now();
+    kind->used_usec = clock_now();
     kind->failed = false;
     if (model && pool->manager->config.pool_interpreter)
         (void)interpreter_copy_command(model, &kind->command);
@@ -370,7 +365,7 @@ static struct member *choose(struct kind *kind, uint64_t lifetime_usec)
             member_free(member);
             continue;
         }
-        if (now() - member->born_usec + lifetime_usec > member->lifetime_usec)
+        if (clock_now() - member->born_usec + lifetime_usec > member->lifetime_usec)
             continue;
         if (!found || (member->is_ready && !found->is_ready))
             found = member;

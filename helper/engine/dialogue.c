@@ -9,11 +9,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 int dialogue_receive_request(int broker, struct engine_message *ret)
 {
     int fds[PACKET_FDS_MAX];
@@ -83,7 +78,7 @@ static enum outcome receive_ready(int control, struct launch_ready *ret, int *re
 enum outcome dialogue_await_ready(int broker, int control, uint64_t timeout_usec,
                                   struct launch_ready *ret, int *ret_workspace)
 {
-    uint64_t deadline = now() + timeout_usec, grace;
+    uint64_t deadline = clock_now() + timeout_usec, grace;
 
     for (;;) {
         struct pollfd fds[] = {
@@ -105,7 +100,7 @@ enum outcome dialogue_await_ready(int broker, int control, uint64_t timeout_usec
 
 struct dialogue_ends dialogue_ends(const struct engine_start *start)
 {
-    return (struct dialogue_ends){ now() + start->lifetime_usec, UINT64_MAX };
+    return (struct dialogue_ends){ clock_now() + start->lifetime_usec, UINT64_MAX };
 }
 
 enum outcome dialogue_await_end(int broker, struct dialogue_ends *ends)
@@ -117,11 +112,11 @@ enum outcome dialogue_await_end(int broker, struct dialogue_ends *ends)
     if (r < 0)
         return OUTCOME_GONE;
     if (r == 0)
-        return ends->lifetime <= now() ? OUTCOME_TIMEOUT : OUTCOME_KILL;
+        return ends->lifetime <= clock_now() ? OUTCOME_TIMEOUT : OUTCOME_KILL;
     enum outcome outcome = dialogue_receive_kill(broker, &grace);
     if (outcome != OUTCOME_KILL || grace == 0 || ends->grace != UINT64_MAX)
         return outcome;
-    ends->grace = grace < ends->lifetime ? now() + grace : ends->lifetime;
+    ends->grace = grace < ends->lifetime ? clock_now() + grace : ends->lifetime;
     return OUTCOME_GRACE;
 }
 

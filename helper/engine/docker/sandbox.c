@@ -47,11 +47,6 @@ struct sandbox {
     uint64_t last_progress_usec; /* when the broker was last told of it */
 };
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 static int refuse(const struct sandbox *s, int error, const char *sentence)
 {
     dialogue_send_error(s->broker, s->name, "start", sentence);
@@ -83,9 +78,9 @@ static bool on_pull_progress(uint64_t current, uint64_t total, void *userdata)
 
     if (broker_spoke(s))
         return false;
-    if (now() - s->last_progress_usec < PROGRESS_USEC)
+    if (clock_now() - s->last_progress_usec < PROGRESS_USEC)
         return true;
-    s->last_progress_usec = now();
+    s->last_progress_usec = clock_now();
     strcpy(message.progress.phase, "pull");
     message.progress.current = current;
     message.progress.total = total;
@@ -255,7 +250,7 @@ static bool runs(struct sandbox *s)
 static int accept_launcher(struct sandbox *s, uint64_t deadline)
 {
     for (;;) {
-        uint64_t look = now() + LOOK_USEC;
+        uint64_t look = clock_now() + LOOK_USEC;
         int r = control_accept(&s->control, s->broker, look < deadline ? look : deadline);
         if (r >= 0 && is_launcher(s)) {
             control_stop_listening(&s->control);
@@ -263,14 +258,14 @@ static int accept_launcher(struct sandbox *s, uint64_t deadline)
         }
         if (r >= 0)
             control_turn_away(&s->control);
-        else if (r != -ETIMEDOUT || now() >= deadline || !runs(s))
+        else if (r != -ETIMEDOUT || clock_now() >= deadline || !runs(s))
             return r;
     }
 }
 
 static enum outcome get_ready(struct sandbox *s)
 {
-    uint64_t deadline = now() + READY_TIMEOUT_SEC * USEC_PER_SEC;
+    uint64_t deadline = clock_now() + READY_TIMEOUT_SEC * USEC_PER_SEC;
     _cleanup_close_ int workspace = -1;
     struct launch_ready ready;
 
@@ -285,8 +280,8 @@ static enum outcome get_ready(struct sandbox *s)
     }
     enum outcome outcome = OUTCOME_FAILED;
     if (r >= 0)
-        outcome =
-            dialogue_await_ready(s->broker, s->control.sock, deadline - now(), &ready, &workspace);
+        outcome = dialogue_await_ready(s->broker, s->control.sock, deadline - clock_now(), &ready,
+                                       &workspace);
     if (outcome == OUTCOME_FAILED)
         refuse_not_ready(s);
     /* A launcher that found something does not get ready. */
@@ -337,11 +332,12 @@ static struct engine_ended count(struct sandbox *s)
  * restarted gets some time. Returns 0 or a negative errno. */
 static int await_gone(struct sandbox *s)
 {
-    uint64_t deadline = now() + GONE_TIMEOUT_SEC * USEC_PER_SEC;
+    uint64_t deadline = clock_now() + GONE_TIMEOUT_SEC * USEC_PER_SEC;
     struct container_state state;
     int r = -EBUSY;
 
-    for (unsigned pause = 10000; now() < deadline; pause = pause < 500000 ? pause * 2 : pause) {
+    for (unsigned pause = 10000; clock_now() < deadline;
+         pause = pause < 500000 ? pause * 2 : pause) {
         r = container_remove(&s->api, s->name);
         r = r < 0 ? r : container_inspect(&s->api, s->name, &state);
         if (r >= 0 && !state.exists)

@@ -16,11 +16,6 @@
 /* A second's fraction is lost either way, and the server takes its time. */
 #define LIFE_SLACK_SEC 5
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 int cloud_open(const struct config *config, struct cloud *ret)
 {
     *ret = (struct cloud){ .config = config };
@@ -107,7 +102,7 @@ static uint64_t wait_before_retry(const struct call *call, int error,
 static int perform(struct cloud *cloud, const struct call *call, const char *path,
                    struct http_reply *ret)
 {
-    uint64_t deadline = now() + call->timeout_usec;
+    uint64_t deadline = clock_now() + call->timeout_usec;
     _cleanup_free_ char *url = NULL;
     size_t size = 0;
     const char *body = call->body ? json_text(call->body, &size) : NULL;
@@ -118,7 +113,7 @@ static int perform(struct cloud *cloud, const struct call *call, const char *pat
     }
     cloud->was_busy = false;
     for (int tries = 0;; tries++) {
-        uint64_t left = deadline > now() ? deadline - now() : 1;
+        uint64_t left = deadline > clock_now() ? deadline - clock_now() : 1;
         struct http_request request = {
             .method = call->method,
             .url = url,
@@ -130,7 +125,7 @@ static int perform(struct cloud *cloud, const struct call *call, const char *pat
         };
         int r = http_perform(&cloud->http, &request, ret);
         uint64_t pause = tries + 1 < TRIES_MAX ? wait_before_retry(call, r, ret, tries) : 0;
-        if (pause == 0 || now() + pause >= deadline)
+        if (pause == 0 || clock_now() + pause >= deadline)
             return r < 0 ? cloud_fail_transport(cloud, r, cloud->config->api_url) : 0;
         cloud->was_busy = cloud->was_busy || (r >= 0 && ret->status == 503);
         http_reply_release(ret);
@@ -438,13 +433,13 @@ int cloud_delete(struct cloud *cloud, const char *id, uint64_t timeout_usec)
 
 static int see_gone(struct cloud *cloud, const char *id, uint64_t timeout_usec)
 {
-    uint64_t deadline = now() + timeout_usec, pause = USEC_PER_SEC / 10;
+    uint64_t deadline = clock_now() + timeout_usec, pause = USEC_PER_SEC / 10;
 
     for (;;) {
         int r = cloud_exists(cloud, id);
         if (r == 0)
             return 0;
-        if (now() >= deadline)
+        if (clock_now() >= deadline)
             return r < 0 ? r
                          : cloud_fail(cloud, -EBUSY,
                                       "The sandbox %s is still there after its removal.", id);
@@ -452,7 +447,7 @@ static int see_gone(struct cloud *cloud, const char *id, uint64_t timeout_usec)
         if (r < 0)
             return r;
         pause = pause < 4 * USEC_PER_SEC ? pause * 2 : pause;
-        cloud_delete(cloud, id, deadline > now() ? deadline - now() : USEC_PER_SEC);
+        cloud_delete(cloud, id, deadline > clock_now() ? deadline - clock_now() : USEC_PER_SEC);
     }
 }
 

@@ -29,11 +29,6 @@ struct http_transfer {
     int error; /* the first one that is ours, not libcurl's */
 };
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 int http_open(const struct config *config, struct http *ret)
 {
     *ret =
@@ -141,7 +136,7 @@ static size_t on_data(char *data, size_t one, size_t size, void *userdata)
 {
     struct http_transfer *t = userdata;
 
-    t->heard_usec = now();
+    t->heard_usec = clock_now();
     int r = is_handed_on(t) ? t->request->data(data, size, t->request->data_userdata)
                             : keep(t, data, size);
     if (r == HTTP_PAUSE) {
@@ -158,7 +153,7 @@ void http_resume(struct http_transfer *t)
     if (!t->paused)
         return;
     t->paused = false;
-    t->heard_usec = now();
+    t->heard_usec = clock_now();
     curl_easy_pause(t->curl, CURLPAUSE_CONT);
 }
 
@@ -187,7 +182,7 @@ static int on_progress(void *userdata, curl_off_t a, curl_off_t b, curl_off_t to
 
     if (up != t->sent) {
         t->sent = up;
-        t->heard_usec = now();
+        t->heard_usec = clock_now();
     }
     return 0;
 }
@@ -359,14 +354,14 @@ static int ask_watches(struct http *http)
         if (r < 0)
             return r;
     }
-    return http->deadline_usec <= now() ? -ETIME : 0;
+    return http->deadline_usec <= clock_now() ? -ETIME : 0;
 }
 
 /* Waits for anything, and lets the watches do what there is. */
 static int wait_for_something(struct http *http, uint64_t usec)
 {
     struct curl_waitfd fds[HTTP_WATCHES_MAX];
-    uint64_t left = http->deadline_usec > now() ? http->deadline_usec - now() : 0;
+    uint64_t left = http->deadline_usec > clock_now() ? http->deadline_usec - clock_now() : 0;
     unsigned n = 0;
 
     for (size_t i = 0; i < http->n_watches; i++) {
@@ -388,18 +383,18 @@ static int wait_for_something(struct http *http, uint64_t usec)
 static int check_silence(const struct http_transfer *t)
 {
     return t->request->silence_usec != 0 && !t->paused &&
-                   now() - t->heard_usec > t->request->silence_usec
+                   clock_now() - t->heard_usec > t->request->silence_usec
                ? -ETIMEDOUT
                : 0;
 }
 
 int http_wait(struct http *http, uint64_t usec)
 {
-    uint64_t end = now() + usec;
+    uint64_t end = clock_now() + usec;
     int r = 0;
 
-    while (r >= 0 && now() < end)
-        r = wait_for_something(http, end - now());
+    while (r >= 0 && clock_now() < end)
+        r = wait_for_something(http, end - clock_now());
     return r;
 }
 
@@ -411,7 +406,7 @@ static int run(struct http *http, struct http_transfer *t)
         return -ENOMEM;
     if (t->request->running)
         *t->request->running = t;
-    t->heard_usec = now();
+    t->heard_usec = clock_now();
     while (r >= 0 && !t->done) {
         if (curl_multi_perform(http->multi, &running) != CURLM_OK)
             r = -EIO;

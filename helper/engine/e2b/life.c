@@ -12,11 +12,6 @@
 /* A program may have so much less than all of it, since setting it anew is another request. */
 #define FRESH_USEC (10 * USEC_PER_SEC)
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 static uint64_t seconds_of(uint64_t usec)
 {
     return (usec + USEC_PER_SEC - 1) / USEC_PER_SEC;
@@ -24,7 +19,7 @@ static uint64_t seconds_of(uint64_t usec)
 
 static int renew(struct life *life)
 {
-    uint64_t at = now();
+    uint64_t at = clock_now();
 
     int r = cloud_renew_life(life->cloud, life->box->id, seconds_of(life->usec),
                              (at - life->created_usec) / USEC_PER_SEC,
@@ -86,14 +81,14 @@ void life_close(struct life *life)
 uint64_t life_begin(struct life *life, uint64_t usec)
 {
     life->usec = usec;
-    life->asked_usec = life->created_usec = life->set_usec = now();
+    life->asked_usec = life->created_usec = life->set_usec = clock_now();
     life->end_usec = life->asked_usec + usec;
     return seconds_of(usec);
 }
 
 void life_created(struct life *life)
 {
-    life->created_usec = now();
+    life->created_usec = clock_now();
 }
 
 void life_guard(struct life *life)
@@ -107,5 +102,5 @@ int life_settle(struct life *life)
     if (life->error < 0)
         return life->error;
     int r = life->is_checked ? 0 : check(life);
-    return r < 0 || now() - life->set_usec < FRESH_USEC ? r : renew(life);
+    return r < 0 || clock_now() - life->set_usec < FRESH_USEC ? r : renew(life);
 }

@@ -52,11 +52,6 @@ struct sandbox {
     bool made; /* there is a sandbox in the cloud */
 };
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 static int refuse(struct sandbox *s, int error, const char *phase, const char *sentence)
 {
     dialogue_send_error(s->broker, s->start.run_id[0] ? s->start.run_id : "prepare", phase,
@@ -99,8 +94,8 @@ static int on_broker(void *userdata)
     if (outcome != OUTCOME_KILL || grace == 0 || !s->runs || s->asked_to_end)
         return end_with(s, outcome);
     s->asked_to_end = true;
-    uint64_t left = s->life.end_usec > now() ? s->life.end_usec - now() : 0;
-    uint64_t end = grace < left ? now() + grace : s->life.end_usec;
+    uint64_t left = s->life.end_usec > clock_now() ? s->life.end_usec - clock_now() : 0;
+    uint64_t end = grace < left ? clock_now() + grace : s->life.end_usec;
     s->cloud.http.deadline_usec = end;
     run_ask_to_end(&s->run);
     return 0;
@@ -110,7 +105,7 @@ static int on_broker(void *userdata)
 static void note_time(struct sandbox *s)
 {
     if (s->outcome == OUTCOME_READY)
-        end_with(s, now() >= s->life.end_usec ? OUTCOME_TIMEOUT : OUTCOME_KILL);
+        end_with(s, clock_now() >= s->life.end_usec ? OUTCOME_TIMEOUT : OUTCOME_KILL);
 }
 
 /* ---- start */
@@ -265,7 +260,7 @@ static void tell_lost(struct sandbox *s)
     char sentence[sizeof(s->cloud.error)], why[320];
 
     snprintf(why, sizeof(why), "%.300s", s->cloud.error);
-    s->cloud.http.deadline_usec = now() + LOST_RESCUE_USEC;
+    s->cloud.http.deadline_usec = clock_now() + LOST_RESCUE_USEC;
     int there = cloud_exists(&s->cloud, s->box.id);
     if (there == 0)
         snprintf(sentence, sizeof(sentence),
@@ -283,7 +278,7 @@ static void tell_lost(struct sandbox *s)
 /* The program is over, so its clock is, too: the broker has to know before the files are here. */
 static enum run_end come_home(struct sandbox *s, struct launch_exited *ret)
 {
-    uint64_t latest = now() + HOME_USEC, end = s->life.end_usec - HOME_MARGIN_USEC;
+    uint64_t latest = clock_now() + HOME_USEC, end = s->life.end_usec - HOME_MARGIN_USEC;
 
     tell_progress(s, ENGINE_PHASE_DOWNLOAD, 0, 0);
     if (!s->asked_to_end)
@@ -296,7 +291,7 @@ static enum run_end send_files(struct sandbox *s, const struct launch_program *p
                                const int stdio[3])
 {
     tell_progress(s, ENGINE_PHASE_UPLOAD, 0, 0);
-    s->cloud.http.deadline_usec = now() + UPLOAD_USEC;
+    s->cloud.http.deadline_usec = clock_now() + UPLOAD_USEC;
     life_guard(&s->life);
     enum run_end end = run_send(&s->run, program, stdio);
     /* What is wrong with its life is known better than what is wrong with a request to it. */
@@ -420,7 +415,7 @@ static bool is_awaited(const struct sandbox *s)
  */
 static void rescue(struct sandbox *s)
 {
-    uint64_t latest = now() + RESCUE_USEC, least = now() + RESCUE_MIN_USEC;
+    uint64_t latest = clock_now() + RESCUE_USEC, least = clock_now() + RESCUE_MIN_USEC;
     uint64_t end = s->life.end_usec - HOME_MARGIN_USEC;
 
     end = end < latest ? end : latest;
@@ -439,7 +434,7 @@ static int remove_and_tell(struct sandbox *s)
 {
     struct engine_message message = { .type = ENGINE_ENDED, .ended = count(s) };
 
-    s->cloud.http.deadline_usec = now() + REMOVE_USEC;
+    s->cloud.http.deadline_usec = clock_now() + REMOVE_USEC;
     int r = cloud_delete_surely(&s->cloud, s->box.id, REMOVE_USEC);
     s->cloud.http.deadline_usec = UINT64_MAX;
     message.ended.cleaned = r >= 0;
@@ -474,7 +469,7 @@ static void answer_prepare(struct sandbox *s, const struct engine_prepare *wante
     strcpy(s->start.image, wanted->image);
     if (check_key(s) < 0)
         return;
-    s->cloud.http.deadline_usec = now() + PREPARE_USEC;
+    s->cloud.http.deadline_usec = clock_now() + PREPARE_USEC;
     int n = cloud_list(&s->cloud, CLOUD_LABEL_MACHINE, s->service->machine, count_listed, NULL);
     if (n < 0) {
         refuse_cloud(s, n);

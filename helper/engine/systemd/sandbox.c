@@ -37,11 +37,6 @@ struct sandbox {
     uint64_t cpu_before_usec; /* used before the program could start */
 };
 
-static uint64_t now(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 /* Tells the broker, in a sentence for the user, why there is no sandbox. */
 static void send_error(const struct sandbox *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -266,10 +261,11 @@ static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
 /* Makes sure that the unit is gone; the broker has its answer already. Returns 0 or -ETIMEDOUT. */
 static int await_gone(const struct sandbox *s)
 {
-    uint64_t deadline = now() + GONE_TIMEOUT_SEC * USEC_PER_SEC;
+    uint64_t deadline = clock_now() + GONE_TIMEOUT_SEC * USEC_PER_SEC;
     struct unit_state state;
 
-    for (unsigned pause = 2000; now() < deadline; pause = pause < 100000 ? pause * 2 : pause) {
+    for (unsigned pause = 2000; clock_now() < deadline;
+         pause = pause < 100000 ? pause * 2 : pause) {
         if (unit_get_state(s->bus, s->unit, &state) >= 0 && !state.active)
             return 0;
         usleep(pause);
