@@ -26,7 +26,7 @@
 /* Runs one of our own programs, and collects what it says. Returns its exit status, or -1. */
 static int run_program(const char *path, char output[OUTPUT_MAX])
 {
-    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + DOCTOR_PATIENCE_USEC;
+    uint64_t deadline = clock_now() + DOCTOR_PATIENCE_USEC;
     size_t size = 0;
     int pipes[2], status = -1;
     pid_t pid;
@@ -55,7 +55,7 @@ static int run_program(const char *path, char output[OUTPUT_MAX])
     close_fd(pipes[0]);
     if (pid > 0) {
         /* It closes its standard error by ending only. */
-        if (clock_usec(CLOCK_MONOTONIC) >= deadline)
+        if (clock_now() >= deadline)
             kill(pid, SIGKILL);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;

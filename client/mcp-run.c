@@ -158,7 +158,7 @@ static char *phase_text(const struct mcp_run *run, uint64_t now)
 static json_object *state(const struct mcp_run *run)
 {
     _cleanup_json_ json_object *result = json_object_new_object();
-    _cleanup_free_ char *phase = phase_text(run, clock_usec(CLOCK_MONOTONIC)), *reason = NULL;
+    _cleanup_free_ char *phase = phase_text(run, clock_now()), *reason = NULL;
 
     if (!phase || asprintf(&reason, "The run goes on: %s.", phase) < 0)
         return NULL;
@@ -211,7 +211,7 @@ static void answer_late_calls(struct mcp_run *run)
 static int on_wait(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct mcp_call *call = userdata;
-    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+    uint64_t now = clock_now();
     _cleanup_free_ char *text = NULL;
 
     if (now >= call->begun_usec + call->wait_usec) {
@@ -230,7 +230,7 @@ static int on_wait(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void set_timer(struct mcp_call *call)
 {
-    uint64_t now = clock_usec(CLOCK_MONOTONIC), until = call->begun_usec + call->wait_usec;
+    uint64_t now = clock_now(), until = call->begun_usec + call->wait_usec;
 
     if (call->token && until > now + PROGRESS_USEC)
         until = now + PROGRESS_USEC;
@@ -277,7 +277,7 @@ static void start_input(struct mcp_run *run, int fd)
 static void start(struct mcp_run *run, struct varlink_answer *answer)
 {
     run->status = "running";
-    run->started_usec = clock_usec(CLOCK_MONOTONIC);
+    run->started_usec = clock_now();
     if (answer->n_fds < 3)
         return;
     start_input(run, TAKE_FD(answer->fds[0]));
@@ -318,7 +318,7 @@ static void take_event(struct mcp_run *run, const char *event, struct varlink_an
         start(run, answer);
     else if (!run->started_usec)
         set_phase(run, event, answer->parameters);
-    text = phase_text(run, clock_usec(CLOCK_MONOTONIC));
+    text = phase_text(run, clock_now());
     for (struct mcp_call *call = run->server->calls; text && call; call = call->next)
         if (call->run == run)
             mcp_call_progress(call, text);
@@ -358,7 +358,7 @@ static struct mcp_run *run_new(struct mcp_server *server)
                              .next = server->runs,
                              .status = "queued",
                              .input_fd = -1,
-                             .begun_usec = clock_usec(CLOCK_MONOTONIC),
+                             .begun_usec = clock_now(),
                              .tails = { { .fd = -1 }, { .fd = -1 } } };
     server->runs = run;
     return run;

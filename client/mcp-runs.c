@@ -40,7 +40,7 @@ static bool is_over(json_object *object)
 /* Whether the call goes on waiting. */
 static bool look_again(struct mcp_call *call, json_object *result)
 {
-    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+    uint64_t now = clock_now();
 
     if (is_over(result) || now + LOOK_USEC > call->begun_usec + call->wait_usec)
         return false;

@@ -145,7 +145,7 @@ void mcp_call_refuse(struct mcp_call *call, enum mcp_error error, const char *re
 
 void mcp_call_progress(struct mcp_call *call, const char *text)
 {
-    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+    uint64_t now = clock_now();
     json_object *message, *params;
 
     /* A download tells of every piece. */
@@ -308,7 +308,7 @@ static void call_tool(const struct request_context *context)
         .knows_links = context->modern || strcmp(server->legacy, "2025-06-18") >= 0,
         .token = is_token(token) ? json_object_get(token) : NULL,
         .arguments = json_object_get(arguments),
-        .begun_usec = clock_usec(CLOCK_MONOTONIC),
+        .begun_usec = clock_now(),
     };
     if (call->batch)
         call->batch->open++;

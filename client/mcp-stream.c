@@ -244,7 +244,7 @@ int mcp_stream_send(struct mcp_stream *stream, json_object *message)
 
 void mcp_stream_flush(struct mcp_stream *stream)
 {
-    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + FLUSH_USEC;
+    uint64_t deadline = clock_now() + FLUSH_USEC;
 
     stream->is_over = true;
     while (stream->first) {

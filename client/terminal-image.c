@@ -47,11 +47,11 @@ static bool attributes_have_sixel(const char *answer)
 
 static void read_answer(int tty, char *answer, size_t size)
 {
-    uint64_t end = clock_usec(CLOCK_MONOTONIC) + ANSWER_USEC;
+    uint64_t end = clock_now() + ANSWER_USEC;
     size_t n = 0;
 
     while (n + 1 < size && !memchr(answer, 'c', n)) {
-        uint64_t now = clock_usec(CLOCK_MONOTONIC);
+        uint64_t now = clock_now();
         struct pollfd fd = { tty, POLLIN, 0 };
         if (now >= end || poll(&fd, 1, (int)((end - now) / 1000 + 1)) <= 0)
             break;

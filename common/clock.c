@@ -19,7 +19,7 @@ int poll_until(struct pollfd *fds, nfds_t n, uint64_t deadline_usec)
         int r;
 
         if (deadline_usec != UINT64_MAX) {
-            uint64_t now = clock_usec(CLOCK_MONOTONIC);
+            uint64_t now = clock_now();
             uint64_t left = now < deadline_usec ? deadline_usec - now : 0;
 
             ts = (struct timespec){ .tv_sec = (time_t)(left / USEC_PER_SEC),

@@ -8,8 +8,9 @@
 
 #define USEC_PER_SEC UINT64_C(1000000)
 
-/* CLOCK_MONOTONIC for durations, CLOCK_REALTIME for microseconds since the epoch. */
+/* CLOCK_REALTIME is microseconds since the epoch. */
 uint64_t clock_usec(clockid_t clock);
+/* Of CLOCK_MONOTONIC, for durations. */
 static inline uint64_t clock_now(void)
 {
     return clock_usec(CLOCK_MONOTONIC);

@@ -168,7 +168,7 @@ int varlink_client_receive(struct varlink_client *client, uint64_t timeout_usec,
 
     if (!client->waiting)
         return -ENODATA;
-    if (__builtin_add_overflow(clock_usec(CLOCK_MONOTONIC), timeout_usec, &deadline))
+    if (__builtin_add_overflow(clock_now(), timeout_usec, &deadline))
         deadline = UINT64_MAX;
     for (;;) {
         struct varlink_fds fds;

@@ -349,7 +349,7 @@ static void conclude(struct build *build, struct layer_result *result)
     result->key = build->key;
     result->resolved = build->resolved;
     result->installed = true;
-    result->usec = clock_usec(CLOCK_MONOTONIC) - build->began_usec;
+    result->usec = clock_now() - build->began_usec;
     while ((claim = find_waiting(build))) {
         result->image_digest = claim->system;
         settle(claim, result);
@@ -493,7 +493,7 @@ static int start_build(struct layer_claim *claim)
     build->layers = layers;
     build->uid = claim->request.uid;
     memcpy(build->key, claim->key, sizeof(build->key));
-    build->began_usec = clock_usec(CLOCK_MONOTONIC);
+    build->began_usec = clock_now();
     build->next = layers->builds;
     layers->builds = build;
     int r = install_begin(layers->manager, &request, &callbacks, &build->install);

@@ -119,7 +119,7 @@ static int load_config(struct manager *manager)
 static void on_refused(const struct peer *peer, const char *why, void *userdata)
 {
     struct manager *manager = userdata;
-    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+    uint64_t now = clock_now();
 
     if (now - manager->refusals_since >= REFUSALS_INTERVAL_USEC) {
         manager->refusals_since = now;

@@ -289,7 +289,7 @@ static int open_bus(struct polkit *polkit)
 
 static void complain(struct polkit *polkit, const sd_bus_error *error)
 {
-    uint64_t now = clock_usec(CLOCK_MONOTONIC);
+    uint64_t now = clock_now();
 
     if (now - polkit->complaints_since >= COMPLAINTS_INTERVAL_USEC) {
         polkit->complaints_since = now;
@@ -310,7 +310,7 @@ static enum polkit_answer read_error(const struct polkit_check *check, const sd_
     if (check->dialog_bus &&
         (sd_bus_error_has_name(error, SD_BUS_ERROR_NO_REPLY) ||
          sd_bus_error_has_name(error, SD_BUS_ERROR_TIMEOUT)) &&
-        clock_usec(CLOCK_MONOTONIC) >= check->deadline_usec)
+        clock_now() >= check->deadline_usec)
         return POLKIT_TIMED_OUT;
     complain(check->polkit, error);
     return POLKIT_UNAVAILABLE;
@@ -393,7 +393,7 @@ int polkit_ask(struct polkit *polkit, const struct peer *peer, const char *actio
     check->dialog_usec = dialog_usec;
     check->done = done;
     check->userdata = userdata;
-    check->deadline_usec = clock_usec(CLOCK_MONOTONIC) + dialog_usec;
+    check->deadline_usec = clock_now() + dialog_usec;
     if (dialog_usec)
         snprintf(check->dialog, sizeof(check->dialog), "sbxctl-%" PRIu64, ++polkit->dialogs);
     check->answer = POLKIT_UNAVAILABLE;

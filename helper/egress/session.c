@@ -116,7 +116,7 @@ static int finish(struct session *session)
 {
     end_connections(session);
     struct egress_message message = tally_message(&session->tally);
-    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + LAST_WORD_USEC;
+    uint64_t deadline = clock_now() + LAST_WORD_USEC;
     struct pollfd room = { .fd = session->sock, .events = POLLOUT };
     int r;
 

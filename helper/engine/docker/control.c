@@ -97,7 +97,7 @@ bool control_hang_up(struct control *control, uint64_t timeout_usec)
 
     if (control->launcher < 0 || shutdown(control->sock, SHUT_RDWR) < 0)
         return false;
-    return poll_until(&fd, 1, clock_usec(CLOCK_MONOTONIC) + timeout_usec) > 0;
+    return poll_until(&fd, 1, clock_now() + timeout_usec) > 0;
 }
 
 void control_close(struct control *control)

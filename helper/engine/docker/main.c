@@ -58,12 +58,12 @@ static int make_id(struct service *service)
 /* After the death of a connection. A daemon that is being restarted gets some time. */
 static int clean_up(struct service *service, uint64_t connection)
 {
-    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + CLEAN_UP_SEC * USEC_PER_SEC;
+    uint64_t deadline = clock_now() + CLEAN_UP_SEC * USEC_PER_SEC;
     int r;
 
     control_remove(RUNTIME_DIR, connection);
     account_remove(RUNTIME_DIR, connection);
-    while ((r = sandbox_sweep(service, connection)) < 0 && clock_usec(CLOCK_MONOTONIC) < deadline)
+    while ((r = sandbox_sweep(service, connection)) < 0 && clock_now() < deadline)
         sleep(1);
     return r;
 }

@@ -130,7 +130,7 @@ static int make_ids(struct service *service)
  * sweep before. */
 static int sweep_again(struct service *service, uint64_t connection, int error)
 {
-    uint64_t deadline = clock_usec(CLOCK_MONOTONIC) + CLEAN_UP_SEC * USEC_PER_SEC;
+    uint64_t deadline = clock_now() + CLEAN_UP_SEC * USEC_PER_SEC;
     int r;
 
     if (error < 0)
@@ -138,7 +138,7 @@ static int sweep_again(struct service *service, uint64_t connection, int error)
     do {
         sleep(LATE_SEC);
         r = sandbox_sweep(service, connection, SWEEP_USEC);
-    } while (r != 0 && clock_usec(CLOCK_MONOTONIC) < deadline);
+    } while (r != 0 && clock_now() < deadline);
     return r < 0 ? r : 0;
 }
 

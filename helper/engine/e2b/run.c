@@ -334,7 +334,7 @@ static int begin(struct run *run, const struct launch_program *program, const in
 
 enum run_end run_send(struct run *run, const struct launch_program *program, const int stdio[3])
 {
-    uint64_t began = clock_usec(CLOCK_MONOTONIC);
+    uint64_t began = clock_now();
 
     run->result = (struct envd_result){ 0 };
     if (begin(run, program, stdio) < 0)
@@ -416,7 +416,7 @@ void run_rescue(struct run *run)
     if (run_has_files(run))
         collect(run);
     /* Who does not read has no claim to the time that is for files. */
-    uint64_t end = clock_usec(CLOCK_MONOTONIC) + RESCUE_FLUSH_USEC;
+    uint64_t end = clock_now() + RESCUE_FLUSH_USEC;
     if (end < run->cloud->http.deadline_usec)
         run->cloud->http.deadline_usec = end;
     flush(run);

@@ -71,7 +71,7 @@ int sandbox_sweep(struct service *service, uint64_t connection, uint64_t timeout
     if (r < 0)
         return r;
     cloud.is_v1 = service->is_v1;
-    cloud.http.deadline_usec = clock_usec(CLOCK_MONOTONIC) + timeout_usec;
+    cloud.http.deadline_usec = clock_now() + timeout_usec;
     r = cloud_list(&cloud, CLOUD_LABEL_MACHINE, service->machine, on_listed, &sweep);
     if (r < 0)
         fprintf(stderr, SD_WARNING "Cannot look for abandoned sandboxes: %s\n", cloud.error);
