@@ -20,6 +20,7 @@ struct victim {
 struct keeper {
     struct manager *manager;
     sd_event_source *timer;
+    bool looks_soon; /* when that is over */
     struct store_job *job;
     uid_t uid; /* whose are being removed */
     struct victim *victims;
@@ -125,6 +126,7 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
     struct keeper *keeper = userdata;
 
     keeper->timer = sd_event_source_disable_unref(keeper->timer);
+    keeper->looks_soon = false;
     keeper->is_first = true;
     keeper->again = false;
     keeper->next_expiry = UINT64_MAX;
@@ -146,8 +148,10 @@ static uint64_t look_after(const struct keeper *keeper)
 static void arm(struct keeper *keeper, uint64_t usec)
 {
     keeper->timer = sd_event_source_disable_unref(keeper->timer);
-    (void)sd_event_add_time_relative(keeper->manager->event, &keeper->timer, CLOCK_BOOTTIME, usec,
-                                     usec / 10, on_time, keeper);
+    keeper->looks_soon =
+        sd_event_add_time_relative(keeper->manager->event, &keeper->timer, CLOCK_BOOTTIME, usec,
+                                   usec / 10, on_time, keeper) >= 0 &&
+        usec <= SOON_USEC;
 }
 
 static void tell(const struct keeper *keeper, const struct victim *victim, int error)
@@ -282,11 +286,12 @@ bool keeper_is_busy(const struct keeper *keeper)
     return keeper && keeper->job;
 }
 
+/* Whoever has runs end all the time must not put it off for ever. */
 void keeper_look(struct keeper *keeper)
 {
     if (keeper->job)
         keeper->again = true;
-    else
+    else if (!keeper->looks_soon)
         arm(keeper, SOON_USEC);
 }
 
