@@ -6,6 +6,7 @@
 #include "broker/request-frozen.h"
 #include "broker/run-id.h"
 #include "broker/run-internal.h"
+#include "broker/run-queue.h"
 #include "broker/run-stored.h"
 #include "broker/store-protocol.h"
 #include "common/file.h"
@@ -119,6 +120,15 @@ static struct run *make_run(struct manager *manager, const struct frozen *frozen
 
 /* ---- Waiting ---- */
 
+/* What the service manager still has may be older than what we know: one that ended does not begin
+ * again, nor one that was removed. */
+static bool is_awaited(const struct manager *manager, const struct frozen *frozen)
+{
+    const struct index_entry *entry = index_get_owned(manager->index, frozen->id, frozen->uid);
+
+    return entry && !entry->final;
+}
+
 /* It may have been getting ready, and begins anew. All of it is ours: nothing was given away. */
 static void remove_half_filled(struct manager *manager, const char *id)
 {
@@ -158,6 +168,8 @@ static int restore_waiting(struct manager *manager, struct fd_store *store,
     struct plan plan;
     struct run *run;
 
+    if (!is_awaited(manager, frozen))
+        return -ENOENT;
     int r = thaw_waiting(store, frozen, &request);
     if (r < 0)
         return r;
@@ -167,6 +179,9 @@ static int restore_waiting(struct manager *manager, struct fd_store *store,
         return r;
     }
     r = is_unchanged(&request, &plan);
+    /* One that never fits would hold up all others in the end. */
+    if (r > 0 && run_queue_admit(&manager->config, &plan, &refusal) < 0)
+        r = 0;
     if (r <= 0) {
         plan_release(&plan);
         request_release(&request);
