@@ -1,5 +1,6 @@
 /* Cloud time by user and day, see cloud-budget.h. On disk: version, day (since the epoch) and
- * users, an object of microseconds by uid; replaced as a whole. */
+ * users, an object of microseconds by uid; and how often the day turned, since runs outlive this
+ * process. Replaced as a whole. */
 #include "broker/cloud-budget.h"
 
 #include <fcntl.h>
@@ -23,20 +24,21 @@ struct cloud_budget {
     char *path, *new_path;
     uint64_t limit_usec;
     uint64_t day;
-    uint64_t turns; /* of the day, in this process: a day may change its number */
+    uint64_t turns; /* of the day: it may change its number */
     json_object *users;
     bool unreadable;
 };
 
 struct contents {
     uint32_t version;
-    uint64_t day;
+    uint64_t day, turns;
     json_object *users;
 };
 
 static const struct json_field fields[] = {
     { "version", JSON_FIELD_UINT32, offsetof(struct contents, version), true, VERSION, VERSION },
     { "day", JSON_FIELD_UINT64, offsetof(struct contents, day), true, 0, UINT32_MAX },
+    { "turns", JSON_FIELD_UINT64, offsetof(struct contents, turns), false, 0, UINT32_MAX },
     { "users", JSON_FIELD_OBJECT, offsetof(struct contents, users), true, 0, 0 },
 };
 
@@ -77,6 +79,7 @@ static int load(struct cloud_budget *budget)
             return uid ? -EBADMSG : -EINVAL;
     }
     budget->day = contents.day;
+    budget->turns = contents.turns;
     json_object_put(budget->users);
     budget->users = json_object_get(contents.users);
     return 0;
@@ -123,6 +126,7 @@ static int save(const struct cloud_budget *budget)
 
     if (!object || json_add_uint64(object, "version", VERSION) < 0 ||
         json_add_uint64(object, "day", budget->day) < 0 ||
+        json_add_uint64(object, "turns", budget->turns) < 0 ||
         json_add(object, "users", json_object_get(budget->users)) < 0)
         return -ENOMEM;
     const char *text = json_text(object, &size);

@@ -98,6 +98,23 @@ static void next_day_begins_anew_and_owes_nothing_to_the_last(void **state)
     assert_int_equal(cloud_budget_left(f->budget, 1000, NOON + DAY), 70 * USEC_PER_SEC);
 }
 
+static void run_that_outlives_a_restart_gives_back_what_it_took_on_its_own_day(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t first, second;
+
+    assert_int_equal(cloud_budget_take(f->budget, 1000, 60 * USEC_PER_SEC, NOON, &first), 0);
+    restart(f);
+    cloud_budget_settle(f->budget, 1000, first, 60 * USEC_PER_SEC, 10 * USEC_PER_SEC);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), LIMIT - 10 * USEC_PER_SEC);
+    assert_int_equal(cloud_budget_take(f->budget, 1000, 60 * USEC_PER_SEC, NOON, &first), 0);
+    restart(f);
+    assert_int_equal(cloud_budget_take(f->budget, 1000, LIMIT, NOON + DAY, &second), 0);
+    assert_true(first != second);
+    cloud_budget_settle(f->budget, 1000, first, 60 * USEC_PER_SEC, 0);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON + DAY), 0);
+}
+
 static void clock_that_is_set_back_brings_no_day_back(void **state)
 {
     struct fixture *f = *state;
@@ -151,6 +168,7 @@ int main(void)
         TEST(users_have_a_budget_each),
         TEST(what_was_not_needed_comes_back_and_what_was_needed_more_is_counted),
         TEST(next_day_begins_anew_and_owes_nothing_to_the_last),
+        TEST(run_that_outlives_a_restart_gives_back_what_it_took_on_its_own_day),
         TEST(clock_that_is_set_back_brings_no_day_back),
         TEST(clock_that_was_ahead_once_does_not_keep_days_from_coming),
         TEST(file_that_is_no_record_leaves_nobody_anything),
