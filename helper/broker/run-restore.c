@@ -89,6 +89,14 @@ static void remove_from_store(const char *id, enum run_stored_role role)
     fd_store_remove(run_stored_name(id, role, name));
 }
 
+static int read_live(int fd, struct run_live *ret)
+{
+    return fd >= 0 && pread_full(fd, ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret) &&
+                   ret->version == RUN_STORED_VERSION
+               ? 0
+               : -EBADMSG;
+}
+
 /* Returns 1 if it is what was approved, 0 if the configuration makes something else of it now. */
 static int is_unchanged(struct request *request, const struct plan *plan)
 {
@@ -163,14 +171,18 @@ static int thaw_waiting(struct fd_store *store, const struct frozen *frozen,
 static int restore_waiting(struct manager *manager, struct fd_store *store,
                            const struct frozen *frozen)
 {
+    _cleanup_close_ int live = take(store, frozen->id, RUN_STORED_LIVE);
+    struct run_live last;
     struct request request;
     struct refusal refusal;
     struct plan plan;
     struct run *run;
 
-    if (!is_awaited(manager, frozen))
-        return -ENOENT;
-    int r = thaw_waiting(store, frozen, &request);
+    int r = read_live(live, &last);
+    if (r >= 0 && (last.went || !is_awaited(manager, frozen)))
+        r = -ENOENT;
+    if (r >= 0)
+        r = thaw_waiting(store, frozen, &request);
     if (r < 0)
         return r;
     r = policy_apply(&manager->config, &request, &plan, &refusal);
@@ -191,7 +203,8 @@ static int restore_waiting(struct manager *manager, struct fd_store *store,
     if (!run)
         return -ENOMEM;
     run->stored = true;
-    run->pushed = 1U << RUN_STORED_WAITING | 1U << RUN_STORED_FILES;
+    run->pushed = 1U << RUN_STORED_WAITING | 1U << RUN_STORED_FILES | 1U << RUN_STORED_LIVE;
+    run->live = TAKE_FD(live);
     run->state = STATE_WAITING;
     remove_half_filled(manager, run->id);
     r = run_queue_again(run);
@@ -295,9 +308,9 @@ static int restore_inputs(struct run *run, json_object *array)
 static int restore_live(struct run *run, int fd, struct run_live *live)
 {
     run->live = fd;
-    if (fd < 0 || pread_full(fd, live, sizeof(*live), 0) != (ssize_t)sizeof(*live) ||
-        live->version != RUN_STORED_VERSION)
-        return -EBADMSG;
+    int r = read_live(fd, live);
+    if (r < 0)
+        return r;
     run->end_usec = live->end_usec;
     run->ended_realtime = live->ended_realtime;
     run->cloud.to_usec = live->cloud_to_usec;
@@ -348,7 +361,7 @@ static void copy_facts(struct run *run, const struct frozen *frozen)
 
 static int fill_run(struct run *run, struct fd_store *store, const struct frozen *frozen)
 {
-    struct run_live live;
+    struct run_live live = { 0 };
 
     copy_facts(run, frozen);
     int r = restore_live(run, take(store, run->id, RUN_STORED_LIVE), &live);

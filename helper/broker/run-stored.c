@@ -132,6 +132,18 @@ static int push_state(struct run *run, enum run_stored_role role)
     return fd < 0 ? fd : push_one(run, role, fd);
 }
 
+/* ---- Live ---- */
+
+static int push_live(struct run *run)
+{
+    if (run->live < 0)
+        run->live = memfd_new("sbxctl-live");
+    if (run->live < 0)
+        return run->live;
+    run_note_live(run);
+    return run->pushed & 1U << RUN_STORED_LIVE ? 0 : push_one(run, RUN_STORED_LIVE, run->live);
+}
+
 /* ---- Waiting ---- */
 
 void run_store_waiting(struct run *run)
@@ -139,8 +151,8 @@ void run_store_waiting(struct run *run)
     int fds[VARLINK_FDS_MAX];
     size_t n = request_fds(&run->request, fds);
 
-    run->stored =
-        push(run, RUN_STORED_FILES, fds, n) >= 0 && push_state(run, RUN_STORED_WAITING) >= 0;
+    run->stored = push(run, RUN_STORED_FILES, fds, n) >= 0 && push_live(run) >= 0 &&
+                  push_state(run, RUN_STORED_WAITING) >= 0;
 }
 
 /* ---- Going ---- */
@@ -149,6 +161,7 @@ void run_note_live(struct run *run)
 {
     struct run_live live = {
         .version = RUN_STORED_VERSION,
+        .went = run->go_usec != 0,
         .end_usec = run->end_usec,
         .ended_realtime = run->ended_realtime,
         .cloud_to_usec = run->cloud.to_usec,
@@ -173,13 +186,11 @@ void run_note_live(struct run *run)
 void run_store_going(struct run *run)
 {
     int descriptors[3] = { -1, -1, -1 };
-    int r;
 
-    run->live = memfd_new("sbxctl-live");
-    run_note_live(run);
+    /* From here on it is not begun again, even if the service manager does not hear of that. */
+    int r = push_live(run);
     if (run->sandbox)
         sandbox_descriptors(run->sandbox, descriptors);
-    r = run->live < 0 ? run->live : push_one(run, RUN_STORED_LIVE, run->live);
     for (size_t i = 0; r >= 0 && i < 3; i++)
         r = push_one(run, RUN_STORED_ENGINE + i, descriptors[i]);
     for (size_t i = 0; r >= 0 && i < 2; i++)

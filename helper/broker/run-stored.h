@@ -12,7 +12,7 @@
 
 /* To be raised when an older broker could not understand it; of another version nothing is
  * believed. */
-#define RUN_STORED_VERSION 1
+#define RUN_STORED_VERSION 2
 
 #define RUN_STORED_PREFIX "run."
 #define RUN_STORED_NAME 64
@@ -31,9 +31,10 @@ enum run_stored_role {
     RUN_STORED_ROLES,
 };
 
-/* What became of a run since its program went. */
+/* What became of a run since it was stored. */
 struct run_live {
     uint32_t version;
+    bool went;         /* its program did, or was just about to */
     uint64_t bytes[2]; /* of its streams */
     uint64_t end_usec, ended_realtime, cloud_to_usec;
     bool cloud_goes, timed_out, cancelled, caller_gone, have_exited, have_ended, is_over;
