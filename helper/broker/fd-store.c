@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,6 +20,13 @@ struct fd_store {
     char **names;
     size_t n;
 };
+
+/* What the manager is to forget, and has not heard yet. */
+struct unheard {
+    struct unheard *next;
+    char name[];
+};
+static struct unheard *unheard;
 
 /* ---- Giving ---- */
 
@@ -79,12 +87,39 @@ int fd_store_push(const char *name, const int *fds, size_t n)
     return tell_manager(text, fds, n);
 }
 
-void fd_store_remove(const char *name)
+/* Whether it is to be told again. */
+static bool is_unheard(const char *name)
 {
     char text[TEXT_MAX];
 
     snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-    (void)tell_manager(text, NULL, 0);
+    int r = tell_manager(text, NULL, 0);
+    return r == -EAGAIN || r == -ENOBUFS || r == -ENOMEM;
+}
+
+int fd_store_remove(const char *name)
+{
+    struct unheard *one;
+
+    if (!is_unheard(name))
+        return 0;
+    one = malloc(sizeof(*one) + strlen(name) + 1);
+    if (!one)
+        return -ENOMEM;
+    strcpy(one->name, name);
+    one->next = unheard;
+    unheard = one;
+    return -EAGAIN;
+}
+
+bool fd_store_retry(void)
+{
+    while (unheard && !is_unheard(unheard->name)) {
+        struct unheard *next = unheard->next;
+        free(unheard);
+        unheard = next;
+    }
+    return !unheard;
 }
 
 /* ---- Taking ---- */

@@ -1,6 +1,7 @@
 /* Start, recovery, serving and end of the broker, see manager.h. */
 #include "broker/manager.h"
 #include "broker/attach.h"
+#include "broker/fd-store.h"
 #include "broker/keeper.h"
 #include "broker/layers.h"
 #include "broker/methods.h"
@@ -22,6 +23,7 @@
 #include <systemd/sd-daemon.h>
 
 #define CONNECTIONS_MAX 1024
+#define UNSTORING_USEC (100 * 1000ULL)
 /* FileDescriptorName= of the socket unit. */
 #define SOCKET_NAME "varlink"
 /* Refused callers that are told of in an interval. */
@@ -36,8 +38,8 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
     struct manager *manager = userdata;
 
     /* A process cannot end before all of its threads, and until then the next one cannot start.
-     * What the disk did not take is known to this one alone. */
-    if (foreign_pending() > 0 || !index_retry(manager->index)) {
+     * What the disk did not take, or the service manager not hear, is known to this one alone. */
+    if (foreign_pending() > 0 || !index_retry(manager->index) || !fd_store_retry()) {
         (void)sd_event_source_set_time_relative(source, manager->config.idle_exit_usec);
         (void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
         return 0;
@@ -79,6 +81,25 @@ void manager_pool_changed(struct manager *manager)
 {
     if (!manager->runs && !manager->idle)
         update_idle(manager);
+}
+
+/* ---- What the service manager holds ---- */
+
+static int on_unstoring(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct manager *manager = userdata;
+
+    manager->unstoring = sd_event_source_disable_unref(manager->unstoring);
+    if (!fd_store_retry())
+        manager_unstore_later(manager);
+    return 0;
+}
+
+void manager_unstore_later(struct manager *manager)
+{
+    if (!manager->unstoring)
+        (void)sd_event_add_time_relative(manager->event, &manager->unstoring, CLOCK_MONOTONIC,
+                                         UNSTORING_USEC, 0, on_unstoring, manager);
 }
 
 /* ---- Start ---- */
@@ -226,6 +247,7 @@ void manager_release(struct manager *manager)
     manager->server = varlink_server_unref(manager->server);
     manager->idle = sd_event_source_disable_unref(manager->idle);
     manager->places = sd_event_source_disable_unref(manager->places);
+    manager->unstoring = sd_event_source_disable_unref(manager->unstoring);
     manager->store = store_free(manager->store);
     manager->polkit = polkit_free(manager->polkit);
     manager->quota = audit_quota_free(manager->quota);

@@ -37,6 +37,7 @@ struct manager {
     bool dispatching;               /* runs are being started */
     sd_event_source *places;        /* callers will be told of their places in the queue */
     struct attachment *attachments; /* who follows a run */
+    sd_event_source *unstoring;     /* what the service manager did not hear is told again */
     struct fd_store *passed;        /* what the process was started with, until it serves */
     struct keeper *keeper;
     struct layers *layers;
@@ -65,3 +66,5 @@ int manager_serve(struct manager *manager);
 void manager_run_gone(struct manager *manager);
 /* The same when nothing waits in the pool any more. */
 void manager_pool_changed(struct manager *manager);
+/* Something that it is to forget was not heard by the service manager (fd-store.h). */
+void manager_unstore_later(struct manager *manager);

@@ -82,11 +82,12 @@ static int take(struct fd_store *store, const char *id, enum run_stored_role rol
     return fd_store_take_named(store, run_stored_name(id, role, name));
 }
 
-static void remove_from_store(const char *id, enum run_stored_role role)
+static void remove_from_store(struct manager *manager, const char *id, enum run_stored_role role)
 {
     char name[RUN_STORED_NAME];
 
-    fd_store_remove(run_stored_name(id, role, name));
+    if (fd_store_remove(run_stored_name(id, role, name)) < 0)
+        manager_unstore_later(manager);
 }
 
 static int read_live(int fd, struct run_live *ret)
@@ -415,17 +416,17 @@ static int restore_going(struct manager *manager, struct fd_store *store,
 
 /* ---- All of them ---- */
 
-static void remove_all_from_store(const char *id)
+static void remove_all_from_store(struct manager *manager, const char *id)
 {
     for (enum run_stored_role role = 0; role < RUN_STORED_ROLES; role++)
-        remove_from_store(id, role);
+        remove_from_store(manager, id, role);
 }
 
-static void give_up(const char *id, int error)
+static void give_up(struct manager *manager, const char *id, int error)
 {
     fprintf(stderr, SD_WARNING "run %s: it did not outlive the last broker: %s\n", id,
             error == -EPERM ? "the configuration does not allow it any more" : strerror(-error));
-    remove_all_from_store(id);
+    remove_all_from_store(manager, id);
 }
 
 /* Its results were given to its user, and nobody was told any more. */
@@ -444,7 +445,7 @@ static void restore_one(struct manager *manager, struct fd_store *store, const c
     struct frozen frozen;
 
     if (is_done(manager, id)) {
-        remove_all_from_store(id);
+        remove_all_from_store(manager, id);
         return;
     }
     int r = read_state(going >= 0 ? going : waiting, &object, &frozen);
@@ -454,11 +455,11 @@ static void restore_one(struct manager *manager, struct fd_store *store, const c
         r = going >= 0 ? restore_going(manager, store, &frozen)
                        : restore_waiting(manager, store, &frozen);
     if (r >= 0 && going >= 0) {
-        remove_from_store(id, RUN_STORED_WAITING);
-        remove_from_store(id, RUN_STORED_FILES);
+        remove_from_store(manager, id, RUN_STORED_WAITING);
+        remove_from_store(manager, id, RUN_STORED_FILES);
     }
     if (r < 0)
-        give_up(id, r);
+        give_up(manager, id, r);
     else
         fprintf(stderr, SD_NOTICE "run %s: it goes on\n", id);
 }

@@ -50,8 +50,8 @@ static void take_back(struct run *run, enum run_stored_role role)
 {
     char name[RUN_STORED_NAME];
 
-    if (run->pushed & 1U << role)
-        fd_store_remove(run_stored_name(run->id, role, name));
+    if (run->pushed & 1U << role && fd_store_remove(run_stored_name(run->id, role, name)) < 0)
+        manager_unstore_later(run->manager);
     run->pushed &= ~(1U << role);
 }
 
