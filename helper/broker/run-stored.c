@@ -14,6 +14,11 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+/* Files of runs that wait, in the service manager's store; the rest of FileDescriptorStoreMax= is
+ * for what each run has besides. */
+#define FILES_MAX 4096
+#define FILES_PER_USER_MAX 1024
+
 const char *run_stored_name(const char *id, enum run_stored_role role, char name[RUN_STORED_NAME])
 {
     static const char *const roles[] = {
@@ -146,11 +151,37 @@ static int push_live(struct run *run)
 
 /* ---- Waiting ---- */
 
+/* Script, standard input and files; nothing of one whose are not there. */
+static size_t count_files(const struct run *run)
+{
+    return run->pushed & 1U << RUN_STORED_FILES ? run->request.n_inputs + 2 : 0;
+}
+
+/* The service manager drops without a word what is beyond its FileDescriptorStoreMax=. */
+static bool has_room(const struct run *run, size_t more)
+{
+    size_t all = more, of_user = more;
+
+    for (const struct run *other = run->manager->runs; other; other = other->next) {
+        all += count_files(other);
+        of_user += other->uid == run->uid ? count_files(other) : 0;
+    }
+    return all <= FILES_MAX && of_user <= FILES_PER_USER_MAX;
+}
+
 void run_store_waiting(struct run *run)
 {
     int fds[VARLINK_FDS_MAX];
     size_t n = request_fds(&run->request, fds);
 
+    if (!has_room(run, n)) {
+        fprintf(stderr,
+                SD_NOTICE
+                "run %s: too many files wait with detached runs, so it will not outlive this "
+                "process\n",
+                run->id);
+        return;
+    }
     run->stored = push(run, RUN_STORED_FILES, fds, n) >= 0 && push_live(run) >= 0 &&
                   push_state(run, RUN_STORED_WAITING) >= 0;
 }
