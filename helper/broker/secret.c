@@ -182,19 +182,53 @@ bool secret_find(const char *text, size_t size, struct secret *ret)
     return true;
 }
 
+/* The first of a format from @from on; the last of them is that of private keys. */
+static struct secret find_next(size_t format, const char *text, size_t size, size_t from)
+{
+    struct secret found = { .offset = SIZE_MAX };
+
+    if (format < ELEMENTS(formats))
+        find_format(&formats[format], text + from, size - from, &found);
+    else
+        find_private_key(text + from, size - from, &found);
+    if (found.offset != SIZE_MAX)
+        found.offset += from;
+    return found;
+}
+
+/* What was within a word begins one behind a mask. */
+static bool begins(size_t format, const char *text)
+{
+    return format < ELEMENTS(formats) &&
+           strncmp(text, formats[format].prefix, strlen(formats[format].prefix)) == 0;
+}
+
+/* Each format goes through the text once, however many credentials there are. */
 char *secret_mask(const char *text)
 {
     char *masked = strdup(text), *to = masked;
-    struct secret secret;
+    struct secret next[ELEMENTS(formats) + 1];
+    size_t size = strlen(text), from = 0;
 
+    for (size_t i = 0; masked && i < ELEMENTS(next); i++)
+        next[i] = find_next(i, text, size, 0);
     /* No credential is shorter than the mask, so it fits in its place. */
-    while (masked && secret_find(text, strlen(text), &secret)) {
-        memcpy(to, text, secret.offset);
-        memcpy(to + secret.offset, MASK, sizeof(MASK) - 1);
-        to += secret.offset + sizeof(MASK) - 1;
-        text += secret.offset + secret.size;
+    while (masked) {
+        const struct secret *first = &next[0];
+
+        for (size_t i = 1; i < ELEMENTS(next); i++)
+            if (next[i].offset < first->offset)
+                first = &next[i];
+        if (first->offset == SIZE_MAX)
+            break;
+        to = mempcpy(to, text + from, first->offset - from);
+        to = mempcpy(to, MASK, sizeof(MASK) - 1);
+        from = first->offset + first->size;
+        for (size_t i = 0; i < ELEMENTS(next); i++)
+            if (next[i].offset < from || begins(i, text + from))
+                next[i] = find_next(i, text, size, from);
     }
     if (masked)
-        strcpy(to, text);
+        strcpy(to, text + from);
     return masked;
 }

@@ -122,6 +122,10 @@ static void first_of_several_is_told_and_all_are_masked(void **state)
     assert_int_equal(secret.line, 1);
     _cleanup_free_ char *masked = secret_mask(text);
     assert_string_equal(masked, "a [...]\nb [...]\nc [...]\n");
+
+    _cleanup_free_ char *together = secret_mask("AKIA"
+                                                "QWERTY0123456789ghp_" R40);
+    assert_string_equal(together, "[...][...]");
 }
 
 /* A megabyte of the beginnings of keys takes as long as any other; in square time it would be
@@ -143,6 +147,22 @@ static void hostile_text_takes_linear_time(void **state)
     }
 }
 
+static void masking_many_takes_linear_time(void **state)
+{
+    static const char key[] = "AKIA"
+                              "QWERTY0123456789 ";
+    enum { N = 50000 };
+    size_t size = sizeof(key) - 1;
+    _cleanup_free_ char *text = malloc(N * size + 1);
+    time_t began = time(NULL);
+
+    for (size_t i = 0; i < N; i++)
+        strcpy(text + i * size, key);
+    _cleanup_free_ char *masked = secret_mask(text);
+    assert_int_equal(strlen(masked), N * strlen("[...] "));
+    assert_true(time(NULL) - began < 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +170,7 @@ int main(void)
         cmocka_unit_test(what_stands_in_the_place_of_a_key_is_none),
         cmocka_unit_test(first_of_several_is_told_and_all_are_masked),
         cmocka_unit_test(hostile_text_takes_linear_time),
+        cmocka_unit_test(masking_many_takes_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
