@@ -225,8 +225,23 @@ static const struct {
     { "TIMEOUT", "timeoutUSec" }, { "MEMORY_PEAK", "memoryPeakBytes" },
 };
 
-/* "SCRIPT_NAME" as "scriptName", and "WALL_USEC" as "wallUSec". */
-static void member_name(const char *field, char *ret, size_t size)
+/* What another field is called, or what journald and the reader say of a record: a field of
+ * somebody's that happens to be spelled like it would have another type, or be taken for it. */
+static bool is_reserved(const char *member)
+{
+    static const char *const own[] = { "timeUSec", "event", "message", "sender", "helperPid" };
+
+    for (size_t i = 0; i < ELEMENTS(own); i++)
+        if (strcmp(own[i], member) == 0)
+            return true;
+    for (size_t i = 0; i < ELEMENTS(renamed); i++)
+        if (strcmp(renamed[i].member, member) == 0)
+            return true;
+    return false;
+}
+
+/* "SCRIPT_NAME" as "scriptName", and "WALL_USEC" as "wallUSec". Returns whether it may be one. */
+static bool member_name(const char *field, char *ret, size_t size)
 {
     size_t n = 0;
     bool upper = false;
@@ -234,7 +249,7 @@ static void member_name(const char *field, char *ret, size_t size)
     for (size_t i = 0; i < ELEMENTS(renamed); i++)
         if (strcmp(renamed[i].field, field) == 0) {
             snprintf(ret, size, "%s", renamed[i].member);
-            return;
+            return true;
         }
     for (const char *p = field; *p && n + 5 < size; p++) {
         if (*p == '_') {
@@ -248,6 +263,7 @@ static void member_name(const char *field, char *ret, size_t size)
         }
     }
     ret[n] = '\0';
+    return !is_reserved(ret);
 }
 
 /* By the field and never by the value, so that a member has one type. */
@@ -290,7 +306,8 @@ static int add_value(json_object *record, const char *field, const char *text)
     char member[64];
     char *end;
 
-    member_name(field, member, sizeof(member));
+    if (!member_name(field, member, sizeof(member)))
+        return 0;
     if (!is_number(field)) {
         json_object *value = json_object_new_string(text);
         return is_list(field) ? add_to_list(record, member, value)
@@ -303,8 +320,7 @@ static int add_value(json_object *record, const char *field, const char *text)
     return json_add(record, member, json_object_new_int64(number));
 }
 
-/* One datum of the journal, "FIELD=value". */
-static int add_datum(json_object *record, const char *data, size_t size)
+int audit_journal_add_datum(json_object *record, const char *data, size_t size)
 {
     const char *equals = memchr(data, '=', size);
     char field[64];
@@ -378,7 +394,7 @@ static int convert(struct audit_journal *audit, uint64_t time_usec, json_object 
         r = json_add_string(record, "event", event);
     SD_JOURNAL_FOREACH_DATA(audit->journal, data, size)
     {
-        r = r < 0 ? r : add_datum(record, data, size);
+        r = r < 0 ? r : audit_journal_add_datum(record, data, size);
     }
     if (audit->selection.sender != AUDIT_FROM_HELPER) {
         _cleanup_free_ char *message = get_field(audit->journal, "MESSAGE");

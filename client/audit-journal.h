@@ -45,3 +45,7 @@ int audit_journal_next(struct audit_journal *journal, json_object **ret);
 int audit_journal_wait(struct audit_journal *journal);
 /* Starts behind what is there. */
 int audit_journal_seek_end(struct audit_journal *journal);
+
+/* Adds what the journal has of a record, "FIELD=value" of @size bytes, to the object that is made
+ * of it; passes over fields that are none of ours. Returns 0 or -ENOMEM. For tests, too. */
+int audit_journal_add_datum(json_object *record, const char *data, size_t size);

@@ -107,9 +107,10 @@ char *audit_words_actions(json_object *object)
 {
     static const char prefix[] = "io.sbxctl.";
     json_object *list = json_object_object_get(object, "actions");
+    size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
     char *text = strdup("");
 
-    for (size_t i = 0; text && list && i < json_object_array_length(list); i++) {
+    for (size_t i = 0; text && i < n; i++) {
         const char *action = json_object_get_string(json_object_array_get_idx(list, i));
         if (strncmp(action, prefix, strlen(prefix)) == 0)
             action += strlen(prefix);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "client/audit-filter.h"
+#include "client/audit-journal.h"
 #include "client/audit-runs.h"
 #include "client/audit-usage.h"
 #include "client/audit-words.h"
@@ -171,6 +172,7 @@ static void words_of_odd_records_are_no_crash(void **state)
         "{\"event\":\"held-back\",\"heldBack\":\"x\"}",
         "{\"event\":\"connection\",\"port\":[],\"verdict\":1}",
         "{\"event\":\"decision\",\"actions\":[]}",
+        "{\"event\":\"decision\",\"actions\":\"x\"}",
         "{\"event\":\"packages\",\"packages\":[1,null]}",
         "{\"sender\":5}",
     };
@@ -182,6 +184,25 @@ static void words_of_odd_records_are_no_crash(void **state)
         assert_string_equal(who, "somebody");
         assert_non_null(claim);
     }
+}
+
+/* Anybody can write fields that begin with SBXCTL_. */
+static void field_of_a_forger_changes_no_members_meaning(void **state)
+{
+    static const char *const fields[] = {
+        "SBXCTL_ACTIONS=x",    "SBXCTL_ACTION=io.sbxctl.run",
+        "SBXCTL_TIME_USEC=9",  "SBXCTL_RESOLVED=x",
+        "SBXCTL_PACKAGE=a 1",  "SBXCTL_EVENT=end",
+        "SBXCTL_SENDER=root",  "SBXCTL_MESSAGE=x",
+        "SBXCTL_HELPER_PID=1", "SBXCTL_SCRIPT_NAME=s.py",
+    };
+    _cleanup_json_ json_object *record = parse("{\"timeUSec\":5,\"event\":\"decision\"}");
+
+    for (size_t i = 0; i < ELEMENTS(fields); i++)
+        assert_int_equal(audit_journal_add_datum(record, fields[i], strlen(fields[i])), 0);
+    assert_string_equal(json_text(record, NULL),
+                        "{\"timeUSec\":5,\"event\":\"decision\",\"actions\":[\"io.sbxctl.run\"],"
+                        "\"resolved\":[\"a 1\"],\"scriptName\":\"s.py\"}");
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -196,6 +217,7 @@ int main(void)
         T(command_line_in_polkits_words_names_nobody),
         T(cost_of_an_accepted_task_holds_all_attempts),
         T(words_of_odd_records_are_no_crash),
+        T(field_of_a_forger_changes_no_members_meaning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
