@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,6 +105,17 @@ void figures_show(const struct result *result)
         say("the run made no image to be shown");
 }
 
+static bool opens_as_image(const char *path)
+{
+    static const char *const ends[] = { ".png", ".jpg", ".jpeg", ".gif", ".webp" };
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < ELEMENTS(ends); i++)
+        if (length > strlen(ends[i]) && strcasecmp(path + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
 static int start_viewer(const char *path)
 {
     pid_t pid = fork();
@@ -132,10 +144,16 @@ void figures_open(const struct result *result)
         say_warning("there is no desktop here on which images could be opened");
         return;
     }
-    for (size_t at = 0; opened < OPENED_MAX; opened++) {
+    for (size_t at = 0; opened < OPENED_MAX;) {
         _cleanup_(image_release) struct image image = { .fd = -1 };
         if (!next_image(result, &at, &image))
             break;
+        if (!opens_as_image(image.path)) {
+            _cleanup_free_ char *path = displayed(image.path);
+            say_warning("not opened, since its name is not that of an image: %s", path);
+            continue;
+        }
+        opened++;
         int r = start_viewer(image.path);
         if (r < 0)
             say_warning("cannot start xdg-open: %s", strerror(-r));
