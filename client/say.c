@@ -196,9 +196,13 @@ int say_failure_errno(int r, const char *doing)
 int print_json(json_object *object)
 {
     const char *text = json_text(object, NULL);
+    _cleanup_free_ char *safe = text ? escape_json(text) : NULL;
 
-    if (text)
-        puts(text);
+    if (!safe) {
+        say_error("out of memory");
+        return EXIT_OURS;
+    }
+    puts(safe);
     return print_end();
 }
 

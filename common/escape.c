@@ -2,6 +2,8 @@
 #include "escape.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +94,33 @@ static bool must_escape(uint32_t code)
         if (code >= ranges[i].first && code <= ranges[i].last)
             return true;
     return false;
+}
+
+char *escape_json(const char *json)
+{
+    size_t left = strlen(json), size = 0;
+    char *text = NULL;
+    FILE *to = open_memstream(&text, &size);
+
+    if (!to)
+        return NULL;
+    while (left > 0) {
+        uint32_t code = 0;
+        size_t length = utf8_sequence(json, left, &code);
+        if (length == 0 || code < 0x7f || !must_escape(code))
+            fwrite(json, 1, length ? length : 1, to);
+        else if (code < 0x10000)
+            fprintf(to, "\\u%04" PRIx32, code);
+        else
+            fprintf(to, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (code >> 10),
+                    0xdc00 + (code & 0x3ff));
+        json += length ? length : 1;
+        left -= length ? length : 1;
+    }
+    if (fclose(to) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static size_t put_escape(char *target, unsigned char c)

@@ -33,6 +33,11 @@ char *escape_text(const char *data, size_t size, size_t max);
  * character) or holds an escaped NUL, or out of memory (errno tells: EINVAL, ENOMEM). */
 char *unescape_text(const char *text, size_t *ret_size);
 
+/* JSON that means the same with what escape_text() would escape above ASCII as \uNNNN, so that it
+ * can be shown on a terminal: JSON itself escapes C0 only. Returns a new string, or NULL out of
+ * memory. */
+char *escape_json(const char *json);
+
 /* Bytes as valid UTF-8 for JSON: each invalid byte sequence becomes U+FFFD, NUL too; control
  * characters stay (JSON escapes them). Returns a new NUL-terminated string, or NULL out of
  * memory. */

@@ -161,6 +161,25 @@ static void valid_utf8_is_told_from_other_bytes(void **state)
     assert_false(utf8_is_valid("\xc0\xafz"));
 }
 
+static void assert_escaped_json(const char *json, const char *expected)
+{
+    _cleanup_free_ char *text = escape_json(json);
+
+    assert_non_null(text);
+    assert_string_equal(text, expected);
+}
+
+static void json_is_shown_without_what_moves_the_cursor_or_hides_text(void **state)
+{
+    assert_escaped_json("{\"a\":\"Grüße \\n\\\\ 😀\"}", "{\"a\":\"Grüße \\n\\\\ 😀\"}");
+    assert_escaped_json("\"\x7f\xc2\x9b"
+                        "31m\"",
+                        "\"\\u007f\\u009b31m\"");
+    assert_escaped_json("\"\xe2\x80\xae\xef\xbb\xbf\"", "\"\\u202e\\ufeff\"");
+    assert_escaped_json("\"\xf3\xa0\x81\x81\"", "\"\\udb40\\udc41\"");
+    assert_escaped_json("\"\xff\"", "\"\xff\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +191,7 @@ int main(void)
         cmocka_unit_test(what_is_no_escaped_text_is_not_undone),
         cmocka_unit_test(bytes_become_valid_utf8_for_json),
         cmocka_unit_test(valid_utf8_is_told_from_other_bytes),
+        cmocka_unit_test(json_is_shown_without_what_moves_the_cursor_or_hides_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
