@@ -20,12 +20,15 @@ static const struct source {
     { "packages", "ListLayers", "layers" },
 };
 
-/* No shell reads more than a word of it; what is odd in one is left out. */
+/* A value that holds anything else is left out: bash expands the words that compgen is given, down
+ * to "<(command)". */
 static void print_value(const char *value, const char *words)
 {
-    _cleanup_free_ char *shown = displayed(value), *about = displayed(words ? words : "");
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "/._-:@+,%";
+    _cleanup_free_ char *about = displayed(words ? words : "");
 
-    if (strcmp(shown, value) == 0 && !strpbrk(value, " \t\n'\"\\$`"))
+    if (*value && *value != '-' && strspn(value, plain) == strlen(value))
         printf("%s%s%s\n", value, *about ? "\t" : "", about);
 }
 

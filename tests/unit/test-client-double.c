@@ -179,6 +179,12 @@ static void deny(struct connection *c)
               "\"io.sbxctl.run-network\",\"reason\":\"not \\u001b[2Jallowed\"}}");
 }
 
+static void name_images(struct connection *c)
+{
+    answer(c, "{\"parameters\":{\"images\":[\"a.example:5/python:3.12-slim@sha256:0f\",\"<(id)\","
+              "\"$(id)\",\"~root\",\"*\",\"{a,b}\",\"-x\",\"a;b\",\"\\u009b\",\"python\"]}}");
+}
+
 static void wait_for_hangup(struct connection *c)
 {
     char byte;
@@ -413,6 +419,17 @@ static void standard_streams_that_are_closed_do_no_harm(void **state)
     helper_stop(&helper);
 }
 
+/* bash expands what it is given. */
+static void completions_are_nothing_that_a_shell_expands(void **state)
+{
+    struct helper helper;
+
+    helper_start(&helper, name_images);
+    assert_int_equal(SBXCTL("--complete", "images"), 0);
+    assert_string_equal(read_file(STDOUT), "a.example:5/python:3.12-slim@sha256:0f\npython\n");
+    helper_stop(&helper);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, enter_scratch, leave_scratch)
 
 int main(void)
@@ -433,6 +450,7 @@ int main(void)
         T(denial_ends_with_126_and_is_safe_to_show),
         T(interrupt_before_the_id_is_known_hangs_up),
         T(standard_streams_that_are_closed_do_no_harm),
+        T(completions_are_nothing_that_a_shell_expands),
     };
 
     if (!getenv("SBXCTL_PROGRAM")) {
