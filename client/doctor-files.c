@@ -30,10 +30,11 @@ void doctor_account(struct doctor *doctor)
         return;
     }
     if (stat(user->pw_dir, &st) < 0 && errno == ENOENT) {
+        _cleanup_free_ char *name = doctor_word(user->pw_name);
         doctor_tell_owned(
             doctor, DOCTOR_WARNING, "Runs can be made, but programs that start them may not.",
-            doctor_text("mkhomedir_helper %s", user->pw_name),
-            "The home directory %s of %s does not exist.", user->pw_dir, user->pw_name);
+            doctor_text("mkhomedir_helper %s", name), "The home directory %s of %s does not exist.",
+            user->pw_dir, user->pw_name);
         return;
     }
     doctor_tell(doctor, DOCTOR_OK, NULL, NULL, "%s has an account.", user->pw_name);

@@ -73,7 +73,7 @@ static char *file_of(const char *sentence)
 /* A file of the wrong owner is mended by its owner, others by hand. */
 static char *mend_file(const char *sentence)
 {
-    _cleanup_free_ char *file = file_of(sentence);
+    _cleanup_free_ char *name = file_of(sentence), *file = doctor_word(name);
 
     if (strstr(sentence, "must belong to root"))
         return doctor_text("chown root: %s && chmod go-w %s", file, file);
@@ -236,13 +236,15 @@ void doctor_version(struct doctor *doctor)
 /* What an engine needs besides its own units, and the command that has it. */
 static char *mend_engine(struct doctor *doctor, const char *name, const char *reason)
 {
+    _cleanup_free_ char *service = doctor_text("sbxctl-engine-%s.service", name);
+    _cleanup_free_ char *unit = doctor_word(service);
     struct doctor_unit docker;
 
     if (strcmp(name, "e2b") == 0 && strstr(reason, "key"))
         return doctor_text("install -D -m 0600 /dev/stdin /etc/credstore/e2b-api-key && systemctl "
                            "stop sbxctl-engine-e2b.service");
     if (strcmp(name, "docker") != 0 || !doctor_unit_get(doctor, "docker.service", &docker))
-        return doctor_text("systemctl restart sbxctl-engine-%s.service", name);
+        return doctor_text("systemctl restart %s", unit);
     if (strcmp(docker.load, "masked") == 0)
         return doctor_text("systemctl unmask %sdocker.service docker.socket && systemctl restart "
                            "docker.socket docker.service",
@@ -334,8 +336,9 @@ void doctor_images(struct doctor *doctor)
         return;
     for (size_t i = 0; i < json_object_array_length(missing); i++) {
         const char *image = json_object_get_string(json_object_array_get_idx(missing, i));
+        _cleanup_free_ char *word = doctor_word(image);
         doctor_tell_owned(doctor, DOCTOR_WARNING, "The first run that needs it waits for it.",
-                          doctor_text("sbxctl pull %s", image),
+                          doctor_text("sbxctl pull %s", word),
                           "The image %s is not on this machine.", image);
     }
     if (json_object_array_length(missing) == 0)

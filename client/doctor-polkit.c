@@ -144,9 +144,10 @@ void doctor_rules(struct doctor *doctor)
         if (!is_still_there(path))
             continue;
         is_good = false;
+        _cleanup_free_ char *word = doctor_word(path);
         doctor_tell_owned(doctor, DOCTOR_FAILURE,
                           "What it forbids may be allowed, and what it allows is not.",
-                          doctor_text("mv %s %s.wrong", path, path), "polkit: %s",
+                          doctor_text("mv %s %s.wrong", word, word), "polkit: %s",
                           json_object_get_string(message));
     }
     if (is_good)

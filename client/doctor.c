@@ -59,6 +59,27 @@ char *doctor_text(const char *format, ...)
     _exit(EXIT_OURS);
 }
 
+char *doctor_word(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "/._-:@+,%";
+    _cleanup_free_ char *shown = displayed(text);
+    char *word = doctor_text("%s", "");
+
+    if (*shown && *shown != '-' && strspn(shown, plain) == strlen(shown))
+        return free(word), TAKE_PTR(shown);
+    for (const char *part = shown;; part++) {
+        size_t length = strcspn(part, "'");
+        _cleanup_free_ char *before = word;
+        word = doctor_text("%s'%.*s'", before, (int)length, part);
+        part += length;
+        if (*part == '\0')
+            return word;
+        _cleanup_free_ char *quoted = word;
+        word = doctor_text("%s\\'", quoted);
+    }
+}
+
 static void tell(struct doctor *doctor, enum doctor_state state, const char *meaning,
                  const char *command, const char *text)
 {

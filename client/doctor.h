@@ -42,6 +42,9 @@ void doctor_tell_owned(struct doctor *doctor, enum doctor_state state, const cha
     __attribute__((format(printf, 5, 6)));
 /* A new string, never NULL. */
 char *doctor_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A name that others chose, as one word of a command that a shell takes for nothing else. A new
+ * string, never NULL. What cannot be shown as it is stays escaped, and is found by no command. */
+char *doctor_word(const char *text);
 
 /* ---- Units, doctor-units.c ---- */
 
