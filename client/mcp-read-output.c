@@ -95,8 +95,7 @@ static int add_part(json_object *result, json_object *structured, struct mcp_cal
     return mcp_result_add_text(result, "It is not text; the structured content has it in base64.");
 }
 
-/* A character that the end of the part cuts is left for the next one. */
-static size_t whole_characters(const char *data, size_t size, bool is_end)
+size_t mcp_whole_characters(const char *data, size_t size, bool is_end)
 {
     size_t n = size;
 
@@ -104,7 +103,7 @@ static size_t whole_characters(const char *data, size_t size, bool is_end)
         n--;
     if (is_end || n == 0 || !((unsigned char)data[n - 1] & 0x80))
         return size;
-    return utf8_sequence(data + n - 1, size - n + 1, NULL) > 0 ? size : n - 1;
+    return n == 1 || utf8_sequence(data + n - 1, size - n + 1, NULL) > 0 ? size : n - 1;
 }
 
 static void on_read(struct mcp_call *call, json_object *parameters)
@@ -120,7 +119,7 @@ static void on_read(struct mcp_call *call, json_object *parameters)
         mcp_call_reply(call, NULL);
         return;
     }
-    size = whole_characters(bytes, size, call->offset + size >= whole);
+    size = mcp_whole_characters(bytes, size, call->offset + size >= whole);
     next = call->offset + size;
     structured = new_structured(call, whole);
     (void)json_add_uint64(structured, "offset", call->offset);

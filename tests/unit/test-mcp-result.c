@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "client/mcp-image.h"
+#include "client/mcp-read-output.h"
 #include "client/mcp-result.h"
 #include "client/say.h"
 #include "common/base64.h"
@@ -279,6 +280,25 @@ static void failure_says_who_could_approve_what(void **state)
 
 #define T(test) cmocka_unit_test_setup_teardown(test, enter_scratch, leave_scratch)
 
+/* Or who reads on from where a part ends would never come further. */
+static void part_of_output_is_never_empty(void **state)
+{
+    static const struct {
+        const char *data;
+        bool is_end;
+        size_t size;
+    } cases[] = {
+        { "ab", false, 2 },           { "a\xc3\xbc", false, 3 },     { "a\xc3", false, 1 },
+        { "a\xc3", true, 2 },         { "a\xf0\x9f\x98", false, 1 }, { "\xc3", false, 1 },
+        { "\xf0\x9f\x98", false, 3 }, { "\x9f\x98", false, 2 },      { "", true, 0 },
+    };
+
+    for (size_t i = 0; i < ELEMENTS(cases); i++)
+        assert_int_equal(
+            mcp_whole_characters(cases[i].data, strlen(cases[i].data), cases[i].is_end),
+            cases[i].size);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +310,7 @@ int main(void)
         T(what_cannot_be_shown_is_a_link),
         T(link_or_pipe_in_place_of_an_image_is_not_read),
         T(all_images_together_have_a_limit),
+        cmocka_unit_test(part_of_output_is_never_empty),
         cmocka_unit_test(failure_says_who_could_approve_what),
     };
 
