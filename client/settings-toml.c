@@ -29,15 +29,23 @@ static bool begins(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Whether the line may be about the table or its group, so that no header can be added. */
-static bool is_in_the_way(const char *plain, const char *group, const char *name)
+static bool sets(const char *plain, const char *key)
+{
+    size_t n = strlen(key);
+    return begins(plain, key) && (plain[n] == '=' || plain[n] == '.');
+}
+
+/* Whether the line may be about the table or its group, so that no header can be added. Keeps in
+ * @in_group whether it stands below the group's own header. */
+static bool is_in_the_way(const char *plain, const char *group, const char *name, bool *in_group)
 {
     size_t n = strlen(group), m = strlen(name);
 
-    if (begins(plain, group))
-        return plain[n] == '=' || plain[n] == '.';
+    if (sets(plain, group) || (*in_group && sets(plain, name)))
+        return true;
     if (*plain != '[')
         return false;
+    *in_group = plain[1] != '[' && begins(plain + 1, group) && plain[1 + n] == ']';
     plain += strspn(plain, "[");
     if (!begins(plain, group) || plain[n] != '.')
         return false;
@@ -59,13 +67,14 @@ int settings_toml_add(const char *text, size_t size, const char *group, const ch
     }
     if (memmem(text, size, table, strlen(table)))
         return 0;
+    bool in_group = false;
     for (const char *line = text, *end = text + size; line < end;) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
         size_t length = (size_t)((next ? next : end) - line);
         char plain[KEY_MAX];
 
         plain_line(line, length, plain);
-        if (is_in_the_way(plain, group, name))
+        if (is_in_the_way(plain, group, name, &in_group))
             return -EEXIST;
         line += length + 1;
     }

@@ -85,6 +85,9 @@ static void toml_gets_a_table_at_its_end(void **state)
         { "[[g.n]]\n", NULL, -EEXIST },
         { "g = {}\n", NULL, -EEXIST },
         { "g.o.x = 1\n", NULL, -EEXIST },
+        { "[g]\nn = {}\n", NULL, -EEXIST },
+        { "[ g ]\n'n'.x = 1\n", NULL, -EEXIST },
+        { "[g]\nnn = 1\n[a]\nn = 1\n", "[g]\nnn = 1\n[a]\nn = 1\n\n" TABLE },
     };
 
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
