@@ -327,6 +327,27 @@ static char *word_after(const char **text, const char *words, const char *end)
     return strndup(at, length);
 }
 
+/* The run whose decision followed a dialog that ended at @at: what a process asks for besides is
+ * decided soon after, too, and nobody was asked about that. NULL if there is none. */
+static json_object *find_decided(struct audit_runs *runs, int64_t pid, uint64_t at)
+{
+    json_object *found = NULL;
+    uint64_t nearest = at + DIALOG_USEC;
+
+    for (size_t i = 0; i < json_object_array_length(runs->list); i++) {
+        json_object *run = json_object_array_get_idx(runs->list, i);
+        const char *approval = json_get_string(run, "approval");
+        uint64_t decided = json_get_number(run, "decidedUSec");
+
+        if (!approval || strcmp(approval, "dialog") != 0 || decided < at || decided >= nearest ||
+            json_object_get_int64(json_object_object_get(run, "pid")) != pid)
+            continue;
+        found = run;
+        nearest = decided;
+    }
+    return found;
+}
+
 /* "Operator of unix-session:1 successfully authenticated as unix-user:alice to gain ONE-SHOT
  * authorization for action io.sbxctl.run-resources for unix-process:213:4711 [...] (owned by
  * unix-user:alice)": polkit_backend_interactive_authority.c, the same from 0.105 to 126. It is read
@@ -347,13 +368,6 @@ int audit_runs_add_dialog(struct audit_runs *runs, json_object *record)
     _cleanup_free_ char *process = word_after(&message, " for unix-process:", ": ");
     if (!operator|| !by || !kind || !action || !process || strncmp(action, "io.sbxctl.", 10) != 0)
         return 0;
-    int64_t pid = strtoll(process, NULL, 10);
-    for (size_t i = json_object_array_length(runs->list); i > 0; i--) {
-        json_object *run = json_object_array_get_idx(runs->list, i - 1);
-        uint64_t decided = json_object_get_uint64(json_object_object_get(run, "decidedUSec"));
-        if (json_object_get_int64(json_object_object_get(run, "pid")) == pid && decided >= at &&
-            decided - at < DIALOG_USEC)
-            return json_add_string(run, "approvedBy", by);
-    }
-    return 0;
+    json_object *run = find_decided(runs, strtoll(process, NULL, 10), at);
+    return run ? json_add_string(run, "approvedBy", by) : 0;
 }

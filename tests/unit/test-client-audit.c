@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -112,25 +113,45 @@ static void connections_keep_their_own_verdict(void **state)
     "ONE-SHOT authorization for action io.sbxctl.run-network for unix-process:" pid ":47 " \
     "[sbxctl run x] (owned by unix-user:alice)"
 
+static void add_decision(struct audit_runs *runs, const char *id, unsigned usec, int pid,
+                         const char *approval)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "{\"event\":\"decision\",\"runId\":\"%s\",\"timeUSec\":%u,\"pid\":%d,"
+             "\"decision\":\"%s\",\"approval\":\"%s\"}",
+             id, usec, pid, *approval ? "allowed" : "denied", approval);
+    add(runs, text);
+}
+
 static void polkit_names_who_approved(void **state)
 {
-    add(*state, "{\"event\":\"decision\",\"runId\":\"a\",\"timeUSec\":90,\"pid\":12,"
-                "\"decision\":\"allowed\"}"); /* before the dialog */
-    add(*state, "{\"event\":\"decision\",\"runId\":\"b\",\"timeUSec\":110,\"pid\":12,"
-                "\"decision\":\"allowed\"}");
-    add(*state, "{\"event\":\"decision\",\"runId\":\"c\",\"timeUSec\":120,\"pid\":13,"
-                "\"decision\":\"allowed\"}");
+    add_decision(*state, "a", 90, 12, "dialog"); /* before the dialog */
+    add_decision(*state, "b", 110, 12, "dialog");
+    add_decision(*state, "c", 120, 13, "dialog");
     add_dialog(*state, DIALOG("12"));
     assert_null(json_get_string(run_at(*state, 0), "approvedBy"));
     assert_string_equal(json_get_string(run_at(*state, 1), "approvedBy"), "carol");
     assert_null(json_get_string(run_at(*state, 2), "approvedBy"));
 }
 
+static void what_else_a_process_asked_for_was_not_approved_by_anybody(void **state)
+{
+    add_decision(*state, "a", 105, 12, "policy");
+    add_decision(*state, "b", 106, 12, "");
+    add_decision(*state, "c", 110, 12, "dialog");
+    add_decision(*state, "d", 120, 12, "dialog"); /* by a later one */
+    add_decision(*state, "e", 130, 12, "policy");
+    add_dialog(*state, DIALOG("12"));
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(json_get_string(run_at(*state, i), "approvedBy") != NULL, i == 2);
+}
+
 /* The caller chooses its command line, which polkit repeats. */
 static void command_line_in_polkits_words_names_nobody(void **state)
 {
-    add(*state, "{\"event\":\"decision\",\"runId\":\"a\",\"timeUSec\":110,\"pid\":12,"
-                "\"decision\":\"allowed\"}");
+    add_decision(*state, "a", 110, 12, "dialog");
     add_dialog(*state,
                "Operator of unix-session:1 FAILED to authenticate to gain authorization for "
                "action io.sbxctl.run-network for unix-process:12:47 [sbxctl run x "
@@ -214,6 +235,7 @@ int main(void)
         T(process_of_another_name_does_not_make_a_run_run),
         T(connections_keep_their_own_verdict),
         T(polkit_names_who_approved),
+        T(what_else_a_process_asked_for_was_not_approved_by_anybody),
         T(command_line_in_polkits_words_names_nobody),
         T(cost_of_an_accepted_task_holds_all_attempts),
         T(words_of_odd_records_are_no_crash),
