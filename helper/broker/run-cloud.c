@@ -1,6 +1,7 @@
 /* The cloud time of runs, see run-cloud.h. A run takes all that its sandbox may live, which is its
  * time limit and a margin, when that is asked for, and gives back what it did not need when it is
- * over: so no number of runs at once can have more than the day has. */
+ * over: so no number of runs at once can have more than the day has, but for the time in which
+ * their files are sent. */
 #include "broker/run-cloud.h"
 #include "broker/config-words.h"
 #include "broker/run-internal.h"
