@@ -90,7 +90,8 @@ sys.exit(1)
 def test_case_15_killing_itself_is_no_out_of_memory(machine):
     result = machine.run_json(["-c", "import os; os.kill(os.getpid(), 9)"])
     assert (result["status"], result["signal"]) == ("killed", "SIGKILL")
-    assert "not for memory" in result["reason"]
+    # A cloud does not tell.
+    assert ("not for memory" in result["reason"]) == (machine.engine != "e2b")
     ended = machine.sbxctl(["run", "-c", "import os; os.kill(os.getpid(), 9)"])
     assert ended.status == 137 and "signal 9" in ended.errors
 

@@ -179,6 +179,7 @@ CALLS = "write,create,fsync,rename"
 MANY = {"broker": 48, "store": 48}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("process", ["broker", "store"])
 def test_a_disk_that_fills_at_any_call_is_told_and_survived(machine, double, process):
     told = probe(machine, plans(double, process, CALLS, "from", errno.ENOSPC, range(0, MANY[process], 4)), double.end)

@@ -299,6 +299,7 @@ def growth(machine, calls):
         return grown
 
 
+@pytest.mark.long
 def test_memory_stays_flat_over_a_hundred_calls(machine):
     assert growth(machine, 80) < 512
 
