@@ -5,6 +5,7 @@
 #include "broker/layer-list.h"
 #include "broker/package-installer.h"
 #include "broker/prepare.h"
+#include "broker/run.h"
 #include "broker/store-layer.h"
 #include "common/clock.h"
 #include "common/directory.h"
@@ -142,7 +143,7 @@ static bool is_claimed(const struct layers *layers, uid_t uid, const char *key,
 
 bool layers_in_use(const struct layers *layers, uid_t uid, const char *key)
 {
-    return is_claimed(layers, uid, key, NULL);
+    return is_claimed(layers, uid, key, NULL) || run_has_layer(layers->manager, uid, key);
 }
 
 /* ---- removal */

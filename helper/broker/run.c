@@ -369,6 +369,14 @@ bool run_is_known(const struct manager *manager, const char *id)
     return false;
 }
 
+bool run_has_layer(const struct manager *manager, uid_t uid, const char *key)
+{
+    for (const struct run *run = manager->runs; run; run = run->next)
+        if (run->uid == uid && run->sandbox && strcmp(run->layer, key) == 0)
+            return true;
+    return false;
+}
+
 void run_cancel(struct run *run, bool kill)
 {
     if (run->state > STATE_ENDING || (run->state == STATE_ENDING && !kill))

@@ -17,6 +17,8 @@ void run_begin(struct manager *manager, struct varlink_call *call, struct reques
 struct run *run_find(struct manager *manager, const char *id, uid_t uid);
 /* Whether there is one of anybody's. */
 bool run_is_known(const struct manager *manager, const char *id);
+/* Whether a sandbox of the user's runs has this layer: one that outlived a helper has no claim. */
+bool run_has_layer(const struct manager *manager, uid_t uid, const char *key);
 /* The result object as far as it is known now. A new reference, or NULL out of memory. */
 json_object *run_live_result(const struct run *run);
 /* Ends the run: SIGTERM, the grace period, SIGKILL; with @kill without grace, also if it is being

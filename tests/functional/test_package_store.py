@@ -6,6 +6,7 @@ import contextlib
 import json
 
 from engines import ENGINES
+from test_outlive import begun, kill, result_of
 from test_packages import CONFIG, INDEX, LAYERS, TEA, asked, index, layers, no_layers, run, starting
 
 # As alice, asks for the removal of more layers than may be removed at once; tells the first answer, and when it is told to
@@ -82,3 +83,14 @@ def test_an_installation_has_no_more_memory_than_the_ceiling(machine):
         assert machine.run(["systemctl", "show", "-P", "MemoryMax", unit], check=True).text == f"{700 << 20}\n"
         running.signal("INT")
         assert running.finish().status == 130
+
+
+def test_packages_of_a_run_that_outlived_the_helper_stay(machine):
+    run_id = begun(machine, "import time, tea; print(tea.__name__, flush=True); time.sleep(4)", packages=["tea"])
+    [layer] = layers(machine)
+    kill(machine)
+    answer = machine.sbxctl(["packages", "rm", layer["key"]], "alice")
+    assert answer.status != 0 and "use" in answer.errors, answer
+    assert layers(machine)[0]["inUse"]
+    assert result_of(machine, run_id)["stdout"]["text"] == "tea\n"
+    assert machine.sbxctl(["packages", "rm", layer["key"]], "alice").status == 0
