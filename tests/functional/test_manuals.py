@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 
+import docker_engine
 import pytest
 
 from terminal import Terminal
@@ -65,6 +66,17 @@ def test_help_man_page_and_completions_have_the_same_options(machine):
         assert set(re.findall(r"'\*--([\w-]+)", specs)) == set(wanted), verb
         lines = re.findall(rf"seen_subcommand_from {verb}' -l ([\w-]+)(?: -s (\w))?", fish)
         assert dict(lines) == wanted, verb
+
+
+@pytest.fixture(autouse=True, scope="module")
+def images_that_come_with_it(machine):
+    """Not those that earlier tests made."""
+    path = docker_engine.HELPER_CONFIG
+    machine.run(["sh", "-c", f"test ! -e {path} || mv {path} {path}.aside"], check=True)
+    machine.restart_helper()
+    yield
+    machine.run(["sh", "-c", f"test ! -e {path}.aside || mv {path}.aside {path}"], check=True)
+    machine.restart_helper()
 
 
 # ---- the configuration
