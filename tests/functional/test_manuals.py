@@ -149,6 +149,7 @@ def fish(machine, line):
 # zsh completes for a line editor only, so one is made that writes what is offered to its standard output.
 COMPLETE_ZSH = r"""
 autoload -Uz compinit; compinit -u -d /tmp/test-zcompdump
+LISTMAX=1000000  # it asks before it shows many
 zmodload zsh/zutil
 compadd() {
     local -a hits; local name=hits
