@@ -547,9 +547,6 @@ static bool try_again(struct run *run)
 
 static void engine_gone(struct run *run, int error)
 {
-    /* With something of ours unread. */
-    if (error == -ECONNRESET)
-        error = 0;
     if (error < 0)
         fprintf(stderr, SD_ERR "run %s: engine %s: %s\n", run->id, run->plan.engine,
                 run_engine_error_text(error));

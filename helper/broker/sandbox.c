@@ -204,7 +204,8 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     if (r == -EAGAIN)
         return 0;
     if (r <= 0) {
-        event.error = r;
+        /* It hung up, perhaps with something of ours unread. */
+        event.error = r == -ECONNRESET ? 0 : r;
     } else {
         switch (message.type) {
         case ENGINE_PROGRESS:
