@@ -14,9 +14,8 @@ check_release() {
 container_of() { echo "sbxctl-machine-$1$MACHINE_SUFFIX"; }
 
 # The release that was last brought up is the one people mean when they name none.
-current_release() {
-    cat "$STATE/release" 2>/dev/null || echo trixie
-}
+# In REPLY.
+current_release() { REPLY=trixie; [ ! -r "$STATE/release" ] || REPLY=$(<"$STATE/release"); }
 
 is_running() {
     [ "$(docker container inspect -f '{{.State.Running}}' "$(container_of "$1")" 2>/dev/null)" = true ]
@@ -26,6 +25,57 @@ in_machine() {
     local release=$1
     shift
     docker exec -i "$(container_of "$release")" "$@"
+}
+
+# ---- a process in it
+
+# start_of PID: when it started, in REPLY; so an id that was used again is noticed.
+start_of() {
+    local fields
+    read -r -a fields 2>/dev/null <"/proc/$1/stat" && REPLY=${fields[21]}
+}
+
+note_init() {
+    local container pid
+    container=$(docker container inspect -f '{{.Id}} {{.State.Pid}}' "$(container_of "$1")") || return
+    read -r container pid <<<"$container"
+    start_of "$pid" && printf '%s\n' "$container $pid $REPLY" >"$STATE/$1.init"
+}
+
+# init_of RELEASE: the machine's container in CONTAINER, its first process in INIT; fails if it is not up.
+init_of() {
+    local started
+    { read -r CONTAINER INIT started <"$STATE/$1.init"; } 2>/dev/null || return
+    start_of "$INIT" && [ "$REPLY" = "$started" ]
+}
+
+# As a process of the machine is counted as the machine's. With cgroup v2 only Docker knows where it may be.
+join_cgroups() {
+    local procs joined=
+    for procs in /sys/fs/cgroup/*/docker/"$CONTAINER"/cgroup.procs; do
+        [ -w "$procs" ] && echo 0 >"$procs" && joined=1
+    done
+    [ -n "$joined" ]
+}
+
+# enter USER COMMAND...: runs it in the machine as `docker exec` does: no more descriptors, namespaces,
+# capabilities or groups than its own, a session of its own; pipes belong to the user, who may open them anew.
+enter() {
+    local user=$1 fd pipes=()
+    shift
+    for fd in /proc/self/fd/*; do
+        fd=${fd##*/}
+        [ "$fd" -le 2 ] || [ "$fd" -eq 255 ] || eval "exec $fd>&-"
+    done
+    for fd in 0 1 2; do
+        [ "$user" = root ] || [ ! -p /proc/self/fd/$fd ] || pipes+=("/proc/self/fd/$fd")
+    done
+    set -- setsid --wait setpriv --reuid="$user" --regid="$user" --init-groups --bounding-set="$CAPABILITIES" \
+        --inh-caps=-all "$@"
+    [ "${#pipes[@]}" -eq 0 ] || set -- sh -c 'chown "$0" $1 && shift && exec "$@"' "$user" "${pipes[*]}" "$@"
+    # The shell's own word about a command that a signal ended goes nowhere.
+    exec 3>&2 2>/dev/null
+    nsenter --target "$INIT" --mount --uts --ipc --net --pid --root --wdns=/ -- "$@" 2>&3 3>&-
 }
 
 # ---- image
@@ -84,6 +134,9 @@ cgroup_mounts() {
     done
 }
 
+# Those that hosts may have beyond the ones that Docker gives.
+CAPABILITIES=-sys_resource,-perfmon,-bpf,-checkpoint_restore
+
 # CAP_SYS_RESOURCE is left out because hosts like ours lack it themselves, which fails --privileged.
 # systemd 256 and later boot on cgroup v1 only when told to; older ones ignore the variable.
 boot() {
@@ -127,4 +180,5 @@ replace_machine() {
 
 ensure_booted() {
     is_current "$1" || step "booting the $1 machine" replace_machine "$1"
+    note_init "$1"
 }
