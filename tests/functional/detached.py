@@ -2,7 +2,7 @@
 
 import json
 
-# Follows runs over the socket. Prints what came: per stream the bytes' digest and their number, gaps and repetitions, the events
+# Follows runs over the socket. Prints places in the queue as they come, a line each, and then what came: per stream the bytes' digest and their number, gaps and repetitions, the events
 # other than output, and the final status.
 FOLLOW = """
 import base64, hashlib, json, sys, time
@@ -23,6 +23,7 @@ with client.connect() as link:
         told = got["parameters"]
         if told["event"] == "queued":
             places.append([told["position"], told["queued"], told["reason"]])
+            print(json.dumps(places[-1]), flush=True)
         if told["event"] != "output":
             events.append(told["event"])
         else:
@@ -75,7 +76,11 @@ def follow(machine, run_id, uid=1000, hold=0, **parameters):
 def followed(following):
     ended = following.finish()
     assert ended.stdout, ended
-    return json.loads(ended.stdout)
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def next_place(following):
+    return json.loads(following.popen.stdout.readline())
 
 
 def status_of(machine, run_id, uid=1000):
