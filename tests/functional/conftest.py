@@ -140,12 +140,14 @@ class Machine:
         assert not check or result.status == 0, result
         return result
 
-    def popen(self, argv, user=None):
-        """Starts a command and returns at once; stdin, stdout and stderr are pipes."""
+    def popen(self, argv, user=None, silent=False):
+        """Starts a command and returns at once; stdin, stdout and stderr are pipes, which somebody has to read.
+        A `silent` one has no output."""
         pid_file = f"/tmp/pid-{uuid.uuid4()}"
         entry = self._command(argv, user)
         at = entry.index("--") + 1
-        wrapped = ["sh", "-c", 'echo $$ >"$0"; exec "$@"', pid_file]
+        output = " >/dev/null 2>&1" if silent else ""
+        wrapped = ["sh", "-c", f'echo $$ >"$0"; exec "$@"{output}', pid_file]
         popen = subprocess.Popen(
             [*entry[:at], *wrapped, *entry[at:]],
             stdin=subprocess.PIPE,

@@ -75,8 +75,7 @@ class Registry:
         )
         self.machine.write(CONFIG, config.encode())
         self.limit()
-        # Nobody reads its log.
-        self.running.append(self.machine.popen(["sh", "-c", 'exec docker-registry serve "$0" >/dev/null 2>&1', CONFIG]))
+        self.running.append(self.machine.popen(["docker-registry", "serve", CONFIG], silent=True))
         way = self.machine.popen(["python3", "-c", WAY_CODE, self.control])
         assert way.popen.stdout.readline() == b"up\n"
         self.running.append(way)

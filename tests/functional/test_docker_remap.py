@@ -39,7 +39,7 @@ def remapped(machine):
     machine.run(["docker", "version"], check=True)
     # Its own root in there has to reach its data.
     machine.run(["chmod", "o+x", "/var/lib/docker"], check=True)
-    daemon = machine.popen(DAEMON)
+    daemon = machine.popen(DAEMON, silent=True)
     machine.wait_for(lambda: machine.run([*REMOTE, "version"]).status == 0, 60, "the daemon")
     machine.run(["bash", "-c", MAKE_IMAGE, "make", IMAGE, f"unix://{SOCKET}"], timeout=120, check=True)
     docker_engine.configure(machine, Socket=SOCKET)

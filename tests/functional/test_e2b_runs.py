@@ -325,7 +325,7 @@ def test_rule_and_dialog_see_each_file_that_leaves(machine, cloud):
     more = ["--env", "MODE=fast", "--env", "A=1", "--file", f"{directory}/in, b (9 B).csv"]
     with rules(machine, run_cloud=f'action.lookup("leaving") == "{wanted}" ? {YES} : {NO}'):
         options = [*more, "--file", f"{directory}/in.csv"]
-        assert run(machine, *options, f"{directory}/job.py", "one", "two")["status"] == "succeeded"
+        assert run(machine, *options, f"{directory}/job.py", "one", "two", input=b"")["status"] == "succeeded"
     shown = machine.sbxctl(["run", "--engine", "e2b", "--dry-run", *options, f"{directory}/job.py", "one"], input=b"").text
     assert "\nvariables     MODE\n              A\n" in shown and "fast" not in shown
     assert shown[shown.index("leave here"):].startswith("""\
