@@ -1,5 +1,9 @@
 """The test machine is what the other tests take it for."""
 
+import os
+import signal
+import subprocess
+
 import pytest
 
 ALL_BYTES = bytes(range(256))
@@ -78,3 +82,35 @@ def test_signals_reach_a_running_command(machine):
     sleeper = machine.popen(["sleep", "60"], "alice")
     sleeper.signal("TERM")
     assert sleeper.finish(timeout=10).status == 128 + 15
+
+
+def test_exec_says_nothing_of_a_command_that_a_signal_ended(machine):
+    ended = machine.run(["sh", "-c", "kill -9 $$"], "alice")
+    assert (ended.status, ended.stdout, ended.stderr) == (128 + 9, b"", b"")
+
+
+LOOK = """
+grep -E '^(SigIgn|Groups|CapBnd):' /proc/self/status
+echo "pid $$ session $(cut -d' ' -f6 /proc/$$/stat)"
+ls /proc/$$/fd
+echo again >/dev/stdout
+"""
+
+
+def test_exec_hands_on_nothing_else_of_the_host(machine):
+    """Neither what its caller ignores, nor descriptors, groups and capabilities; and pipes are the user's."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    read, write = os.pipe()
+    try:
+        seen = subprocess.run(machine._command(["sh", "-c", LOOK], "alice"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              pass_fds=[read, write], check=True, text=True).stdout.split("\n")
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(read)
+        os.close(write)
+    fields = dict(line.split(":\t") for line in seen if ":\t" in line)
+    assert fields["SigIgn"] == "0" * 16 and fields["Groups"].split() == ["1000"]
+    assert fields["CapBnd"] == machine.run(["grep", "CapBnd", "/proc/1/status"]).text.split()[1]
+    pid, session = next(line.split()[1::2] for line in seen if line.startswith("pid "))
+    assert pid == session
+    assert seen[-5:] == ["0", "1", "2", "again", ""], seen
