@@ -116,7 +116,9 @@ def test_fault_22_nothing_sent_while_the_dialog_is_open_changes_the_run(machine)
         second.send(b"x" * 100000, fds=200)
         assert len(connection.agent.asked) == 1 and connection.answers == []
         connection.agent.grant()
-        result = connection.next()["parameters"]["result"]
+        answer = connection.next()
+        assert "error" not in answer, answer
+        result = answer["parameters"]["result"]
         assert result["stdout"]["text"] == "4\n"
     sha256 = hashlib.sha256(script.text.encode()).hexdigest()
     assert f"SHA-256 {sha256}." in shown and f"Request: {result['requestSha256'][:16]}." in shown
