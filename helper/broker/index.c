@@ -1,9 +1,12 @@
 /* What the helper believes about runs, see index.h. The form of the files is in index-file.c.
  *
  * A new version of a file is written beside the old one and renamed over it, so that at any time a
- * whole one stands there. Both records, of the start and of the end, are on the disk before the
- * call returns, the file and then the directory: without that a power cut leaves an empty file on
- * ext4 (the rename is committed, the data is not), and the run would be neither there nor lost.
+ * whole one stands there, whatever becomes of this process. A power cut is another matter: it takes
+ * what is not on the disk, and on ext4 it leaves an empty file where the rename was committed and
+ * the data was not. To wait for the disk was most of what a short run waited for here, while the
+ * files of a run, and its records in the journal, come to the disk later still. So what is noted is
+ * there a moment later, many entries at once. index_sync() is for what must not be forgotten: what
+ * goes on elsewhere, and what somebody relies on who has left.
  * What is loaded is treated as foreign all the same: another version of us may have written it. */
 #include "broker/index.h"
 #include "broker/index-file.h"
@@ -19,8 +22,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 
 #define SUFFIX ".json"
+/* So long may an entry be in the memory of the kernel alone. */
+#define SOON_USEC (100 * 1000ULL)
 #define NAME_SIZE (RUN_ID_LENGTH_MAX + sizeof(SUFFIX) + 8)
 
 /* An entry with room for its id, in the list and in a bucket of the table. */
@@ -28,6 +34,8 @@ struct node {
     struct index_entry entry;
     struct node *next;
     json_object *unwritten; /* without output: the disk has not taken it yet; else NULL */
+    bool unsynced;
+    struct node *next_unsynced;
     char id[RUN_ID_LENGTH_MAX + 1];
 };
 
@@ -37,6 +45,9 @@ struct run_index {
     size_t n, allocated;
     struct node **buckets; /* by id; as many as there is room for nodes, a power of two */
     size_t n_unwritten;
+    struct node *unsynced; /* written, but perhaps not on the disk */
+    sd_event *event;
+    sd_event_source *soon; /* they will be */
 };
 
 /* ---- In memory ---- */
@@ -109,6 +120,18 @@ static size_t find_place(const struct run_index *index, uint64_t created_usec)
     return low;
 }
 
+static void forget_unsynced(struct run_index *index, struct node *node)
+{
+    struct node **at = &index->unsynced;
+
+    if (!node->unsynced)
+        return;
+    while (*at != node)
+        at = &(*at)->next_unsynced;
+    *at = node->next_unsynced;
+    node->unsynced = false;
+}
+
 static void drop(struct run_index *index, struct node *node)
 {
     size_t at = find_place(index, node->entry.created_usec);
@@ -122,6 +145,7 @@ static void drop(struct run_index *index, struct node *node)
     *link = node->next;
     index->n_unwritten -= node->unwritten != NULL;
     json_object_put(node->unwritten);
+    forget_unsynced(index, node);
     free(node);
 }
 
@@ -247,10 +271,7 @@ static int write_file(int dirfd, const char *name, const char *text, size_t size
 
     if (fd < 0)
         return -errno;
-    int r = write_all(fd, text, size);
-    if (r < 0)
-        return r;
-    return fdatasync(fd) < 0 ? -errno : 0;
+    return write_all(fd, text, size);
 }
 
 /* Writes <id>.json.tmp and renames it over <id>.json. */
@@ -262,11 +283,67 @@ static int replace_file(int dirfd, const char *id, const char *text, size_t size
     snprintf(temporary, sizeof(temporary), "%s" SUFFIX ".tmp", id);
     unlinkat(dirfd, temporary, 0);
     int r = write_file(dirfd, temporary, text, size);
-    if (r == 0 && (renameat(dirfd, temporary, dirfd, name) < 0 || fsync(dirfd) < 0))
+    if (r == 0 && renameat(dirfd, temporary, dirfd, name) < 0)
         r = -errno;
     if (r < 0)
         unlinkat(dirfd, temporary, 0);
     return r;
+}
+
+/* ---- On the disk ---- */
+
+static int sync_file(int dirfd, const char *id)
+{
+    char name[NAME_SIZE];
+
+    snprintf(name, sizeof(name), "%s" SUFFIX, id);
+    _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    return fdatasync(fd) < 0 ? -errno : 0;
+}
+
+int index_sync(struct run_index *index)
+{
+    int r = 0;
+
+    index->soon = sd_event_source_disable_unref(index->soon);
+    if (!index->unsynced)
+        return 0;
+    for (const struct node *node = index->unsynced; r >= 0 && node; node = node->next_unsynced)
+        r = sync_file(index->dirfd, node->id);
+    if (r >= 0 && fsync(index->dirfd) < 0)
+        r = -errno;
+    if (r < 0) {
+        fprintf(stderr, SD_ERR "index of runs: not on the disk: %s\n", strerror(-r));
+        return r;
+    }
+    while (index->unsynced)
+        forget_unsynced(index, index->unsynced);
+    return 0;
+}
+
+static int on_soon(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    (void)index_sync(userdata);
+    return 0;
+}
+
+static void sync_soon(struct run_index *index, struct node *node)
+{
+    if (!node->unsynced) {
+        node->unsynced = true;
+        node->next_unsynced = index->unsynced;
+        index->unsynced = node;
+    }
+    if (index->event && !index->soon)
+        (void)sd_event_add_time_relative(index->event, &index->soon, CLOCK_MONOTONIC, SOON_USEC, 0,
+                                         on_soon, index);
+}
+
+void index_attach(struct run_index *index, sd_event *event)
+{
+    index->event = sd_event_ref(event);
 }
 
 /* ---- The interface ---- */
@@ -301,6 +378,8 @@ struct run_index *index_close(struct run_index *index)
     if (!index)
         return NULL;
     (void)index_retry(index);
+    (void)index_sync(index);
+    sd_event_unref(index->event);
     for (size_t i = 0; i < index->n; i++) {
         json_object_put(index->nodes[i]->unwritten);
         free(index->nodes[i]);
@@ -326,6 +405,7 @@ bool index_retry(struct run_index *index)
             return false;
         json_object_put(TAKE_PTR(node->unwritten));
         index->n_unwritten--;
+        sync_soon(index, node);
     }
     return true;
 }
@@ -368,6 +448,8 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
     }
     index->n_unwritten += node->unwritten != NULL;
     insert(index, node);
+    if (r >= 0)
+        sync_soon(index, node);
     return r;
 }
 

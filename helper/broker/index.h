@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <systemd/sd-event.h>
 
 #include "common/json.h"
 
@@ -24,13 +25,18 @@ struct index_entry {
  * renamed to <name>.bad, reported to the log, and left out. Returns 0 or a negative errno. */
 int index_open(const char *directory, struct run_index **ret);
 struct run_index *index_close(struct run_index *index);
+/* From here on what is put comes to the disk within 0.1 s, by the loop. */
+void index_attach(struct run_index *index, sd_event *event);
 
 /* Writes the entry with the whole result (interface type Result; borrowed), replacing an older one
- * of that id. What is too long goes in without its output. Returns 0 or a negative errno; then the
- * older one stands on the disk. The end of a run holds in memory all the same, and is written
- * later, without its output. */
+ * of that id. What is too long goes in without its output. It outlives this process, and a power
+ * cut once it is on the disk. Returns 0 or a negative errno; then the older one stands. The end of
+ * a run holds in memory all the same, and is written later, without its output. */
 int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t created_usec, bool final,
               json_object *result);
+/* Waits until all that was put is on the disk. Returns 0 or a negative errno; the next one tries
+ * that again. */
+int index_sync(struct run_index *index);
 /* Writes what could not be written before. Returns whether nothing is left of it. */
 bool index_retry(struct run_index *index);
 /* What lies in the run's directory is no more than that, as was found out: until the next start. */

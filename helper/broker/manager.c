@@ -119,9 +119,11 @@ static int open_directories(struct manager *manager)
     if (manager->staging < 0)
         return -errno;
     r = index_open(index, &manager->index);
-    return r < 0 ? r
-                 : cloud_budget_open(budget, manager->config.cloud_seconds * USEC_PER_SEC,
-                                     &manager->budget);
+    if (r < 0)
+        return r;
+    index_attach(manager->index, manager->event);
+    return cloud_budget_open(budget, manager->config.cloud_seconds * USEC_PER_SEC,
+                             &manager->budget);
 }
 
 static int load_config(struct manager *manager)

@@ -148,5 +148,7 @@ int method_mark(struct varlink_call *call, struct manager *manager)
     r = json_add_string(result, "verdict", parameters.verdict);
     if (r >= 0)
         r = index_put(manager->index, entry->id, entry->uid, entry->created_usec, true, result);
+    if (r >= 0)
+        r = index_sync(manager->index);
     return r < 0 ? r : varlink_reply(call, NULL);
 }

@@ -66,6 +66,7 @@ bool run_cloud_take(struct run *run)
         run->cloud.is_taken = true;
         run->cloud.from_usec = clock_usec(CLOCK_BOOTTIME);
         (void)run_note(run, RUN_STARTING);
+        (void)index_sync(run->manager->index);
         return true;
     }
     fields = json_object_new_object();

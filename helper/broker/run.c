@@ -199,7 +199,7 @@ void run_enqueue(struct run *run)
     run->state = STATE_WAITING;
     r = run_note(run, RUN_QUEUED);
     if (run->request.detach) {
-        if (r < 0) {
+        if (r < 0 || index_sync(run->manager->index) < 0) {
             run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.Failed", NULL,
                        "The run could not be noted, so nothing was run.");
             return;

@@ -3,6 +3,31 @@
 #include "store-fixture.h"
 #include "broker/index.h"
 
+/* In place of the C library's: so many times something was brought to the disk, and whether it
+ * fails. */
+static unsigned files_synced, directories_synced;
+static bool disk_fails;
+
+static int note_sync(unsigned *count)
+{
+    if (disk_fails) {
+        errno = EIO;
+        return -1;
+    }
+    ++*count;
+    return 0;
+}
+
+int fdatasync(int fd)
+{
+    return note_sync(&files_synced);
+}
+
+int fsync(int fd)
+{
+    return note_sync(&directories_synced);
+}
+
 struct fixture {
     struct scratch scratch;
     char path[96]; /* of the index */
@@ -20,6 +45,7 @@ static int setup(void **state)
     assert_int_equal(index_open(f->path, &f->index), 0);
     f->result = json_object_new_object();
     json_add_string(f->result, "status", "succeeded");
+    files_synced = directories_synced = 0;
     *state = f;
     return 0;
 }
@@ -478,6 +504,72 @@ static void file_of_the_first_version_is_read(void **state)
     json_object_put(shorter);
 }
 
+#define OTHER_ID "00000000000000ab"
+
+static void entries_come_to_the_disk_together(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, f->result), 0);
+    assert_int_equal(index_put(f->index, OTHER_ID, 1, 2, false, f->result), 0);
+    assert_int_equal(files_synced + directories_synced, 0);
+    assert_int_equal(index_sync(f->index), 0);
+    assert_int_equal(files_synced, 2);
+    assert_int_equal(directories_synced, 1);
+    assert_int_equal(index_sync(f->index), 0);
+    assert_int_equal(directories_synced, 1);
+}
+
+static void loop_brings_entries_to_the_disk(void **state)
+{
+    struct fixture *f = *state;
+    sd_event *event = NULL;
+
+    assert_int_equal(sd_event_new(&event), 0);
+    index_attach(f->index, event);
+    for (unsigned i = 1; i <= 2; i++) {
+        assert_int_equal(index_put(f->index, RUN_ID, 1, 1, i == 2, f->result), 0);
+        while (directories_synced < i)
+            assert_true(sd_event_run(event, 10 * 1000 * 1000) > 0);
+        assert_int_equal(files_synced, i);
+    }
+    sd_event_unref(event);
+}
+
+static void end_of_the_process_brings_entries_to_the_disk(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, f->result), 0);
+    reopen(f);
+    assert_int_equal(files_synced, 1);
+    assert_int_equal(directories_synced, 1);
+}
+
+static void what_did_not_come_to_the_disk_is_tried_again(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
+    disk_fails = true;
+    assert_int_equal(index_sync(f->index), -EIO);
+    disk_fails = false;
+    assert_int_equal(index_sync(f->index), 0);
+    assert_int_equal(files_synced, 1);
+}
+
+static void removed_entry_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
+    assert_int_equal(index_put(f->index, OTHER_ID, 1, 2, false, f->result), 0);
+    assert_int_equal(index_remove(f->index, RUN_ID), 0);
+    assert_int_equal(index_sync(f->index), 0);
+    assert_int_equal(files_synced, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +593,11 @@ int main(void)
         T(torn_file_is_put_aside),
         T(file_of_the_first_version_is_read),
         T(output_stays_on_disk_and_is_read_when_asked_for),
+        T(entries_come_to_the_disk_together),
+        T(loop_brings_entries_to_the_disk),
+        T(end_of_the_process_brings_entries_to_the_disk),
+        T(what_did_not_come_to_the_disk_is_tried_again),
+        T(removed_entry_is_not_waited_for),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
