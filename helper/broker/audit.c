@@ -100,14 +100,22 @@ void audit_add(struct audit_record *record, const char *field, const char *value
         append(record, "SBXCTL_", field, escaped);
 }
 
-void audit_add_user(struct audit_record *record, uid_t uid)
+char *audit_user_name(uid_t uid)
 {
     char buffer[2048];
     struct passwd entry, *found = NULL;
 
+    return getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) == 0 && found
+               ? strdup(found->pw_name)
+               : NULL;
+}
+
+void audit_add_user(struct audit_record *record, uid_t uid)
+{
+    _cleanup_free_ char *name = audit_user_name(uid);
+
     audit_add_u64(record, "UID", uid);
-    if (getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
-        audit_add(record, "USER", found->pw_name);
+    audit_add(record, "USER", name);
 }
 
 void audit_add_u64(struct audit_record *record, const char *field, uint64_t value)

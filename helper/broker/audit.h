@@ -48,6 +48,8 @@ void audit_record_init(struct audit_record *record, enum audit_event event);
 void audit_add(struct audit_record *record, const char *field, const char *value);
 /* UID, and USER if it has a name. */
 void audit_add_user(struct audit_record *record, uid_t uid);
+/* The user's name, to be freed; NULL if there is none. */
+char *audit_user_name(uid_t uid);
 void audit_add_u64(struct audit_record *record, const char *field, uint64_t value);
 void audit_add_i64(struct audit_record *record, const char *field, int64_t value);
 

@@ -8,10 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_identity(struct audit_record *record, const struct run *run)
+static void add_identity(struct audit_record *record, struct run *run)
 {
+    /* Six records and more ask for it, and each answer is read from files, or comes by a network. */
+    if (!run->user)
+        run->user = audit_user_name(run->uid);
     audit_add(record, "RUN_ID", run->id);
-    audit_add_user(record, run->uid);
+    audit_add_u64(record, "UID", run->uid);
+    audit_add(record, "USER", run->user);
     audit_add_i64(record, "PID", run->pid);
     audit_add(record, "SESSION", run->session);
     audit_add(record, "UNIT", run->unit);

@@ -39,7 +39,7 @@ struct run {
     uid_t uid;
     gid_t gid;
     pid_t pid;
-    char *session, *unit; /* of the caller; NULL: none or not known */
+    char *user, *session, *unit; /* of the caller; NULL: none or not known */
     struct request request;
     struct plan plan;
     struct varlink_call *call; /* NULL once the caller is gone or was answered */

@@ -75,6 +75,7 @@ static void run_free(struct run *run)
     json_object_put(run->result);
     json_object_put(run->resolved);
     free(run->inputs);
+    free(run->user);
     free(run->session);
     free(run->unit);
     plan_release(&run->plan);
@@ -220,8 +221,10 @@ static void note_caller(struct run *run, const struct peer *peer)
     run->uid = peer->uid;
     run->gid = peer->gid;
     run->pid = peer->pid;
-    (void)sd_pid_get_session(peer->pid, &run->session);
     (void)sd_pid_get_unit(peer->pid, &run->unit);
+    /* It is made of the unit's name, which need not be read twice where it is another one. */
+    if (run->unit && strncmp(run->unit, "session-", strlen("session-")) == 0)
+        (void)sd_pid_get_session(peer->pid, &run->session);
     if (peer->pidfd < 0 || poll(&gone, 1, 0) != 0) {
         free(TAKE_PTR(run->session));
         free(TAKE_PTR(run->unit));
