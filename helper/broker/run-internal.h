@@ -87,6 +87,8 @@ struct run {
     struct facts facts;
     struct outcome outcome;
     json_object *collected; /* the store's word on the outputs */
+    bool is_collected;      /* it came, or was an error */
+    int collect_error;
     json_object *result;    /* the final one */
     bool noted;             /* the final result is in the index */
     bool published;
@@ -231,4 +233,7 @@ void run_network_give_up(struct run *run);
 /* run-save.c */
 int run_make_staging(struct run *run);
 void run_remove_staging(struct run *run);
+/* Begins to save the outputs, while the sandbox is being ended: nothing in it changes them any
+ * more. */
+void run_collect(struct run *run);
 void run_save(struct run *run); /* from DRAINING to run_conclude() */

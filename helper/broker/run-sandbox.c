@@ -457,6 +457,8 @@ static void exited(struct run *run, const struct launch_exited *message)
     run->facts.exited = *message;
     if (run->end_usec == 0)
         run->end_usec = event_now(run);
+    if (message->alone && !run->plan.cloud)
+        run_collect(run);
     run_end(run, 0);
 }
 

@@ -134,17 +134,16 @@ static void on_published(int error, json_object *result, int fd, void *userdata)
     run_conclude(run);
 }
 
-static void on_collected(int error, json_object *result, int fd, void *userdata)
+/* All is known and in the staging directory. */
+static void give_away(struct run *run)
 {
-    struct run *run = userdata;
+    int error = run->collect_error;
 
-    close_fd(fd);
     /* The sandbox stood until now for its workspace only. */
     run->sandbox = sandbox_free(run->sandbox);
     run->claim = layer_claim_free(run->claim);
     run_leave_queue(run);
     if (error >= 0) {
-        run->collected = json_object_get(result);
         run->result = run_result(run, run->outcome.status);
         error = run->collected && run->result ? write_record(run) : -ENOMEM;
     }
@@ -155,6 +154,20 @@ static void on_collected(int error, json_object *result, int fd, void *userdata)
     }
     if (error < 0)
         not_saved(run, error);
+}
+
+static void on_collected(int error, json_object *result, int fd, void *userdata)
+{
+    struct run *run = userdata;
+
+    close_fd(fd);
+    run->is_collected = true;
+    run->collect_error = error;
+    if (error >= 0)
+        run->collected = json_object_get(result);
+    /* How it ended is told by the engine, which may be the slower one. */
+    if (run->state == STATE_SAVING)
+        give_away(run);
 }
 
 /* Before the collection, while the workspace is as the program left it. */
@@ -184,7 +197,7 @@ static void decide(struct run *run)
     run->facts.said = NULL;
 }
 
-void run_save(struct run *run)
+void run_collect(struct run *run)
 {
     const struct config *config = &run->manager->config;
     struct store_collect request = {
@@ -197,16 +210,25 @@ void run_save(struct run *run)
         .inputs = run->inputs,
         .n_inputs = run->n_put,
     };
-    int r;
 
+    measure_workspace(run);
+    int r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
+    if (r < 0) {
+        run->is_collected = true;
+        run->collect_error = r;
+    }
+}
+
+void run_save(struct run *run)
+{
     run->state = STATE_SAVING;
     run_arm(run, 0, NULL);
-    measure_workspace(run);
+    if (!run->job && !run->is_collected)
+        run_collect(run);
     decide(run);
     /* What the program made is not lost with this process, whoever waits for it. */
     if (!run->stored && run->sandbox)
         run_store_going(run);
-    r = store_collect(run->manager->store, &request, on_collected, run, &run->job);
-    if (r < 0)
-        not_saved(run, r);
+    if (run->is_collected)
+        give_away(run);
 }

@@ -266,6 +266,7 @@ static int send_exited(enum launch_exit_kind kind, int value, const struct rusag
         .kind = kind,
         .value = value,
         .leftovers = leftovers,
+        .alone = is_init,
     };
     if (usage)
         exited.cpu_usec = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +

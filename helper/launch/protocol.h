@@ -121,5 +121,5 @@ struct launch_exited {
     uint32_t scratch_files; /* that lie in /tmp, where nothing is kept */
     uint64_t file_bytes;    /* of memory that workspace and scratch hold as files */
     uint32_t scratch_full;  /* 1 if /tmp or /dev/shm would have taken no byte or no file more */
-    uint32_t reserved;
+    uint32_t alone;         /* 1 if nothing else lives in the sandbox (PID namespace only) */
 };

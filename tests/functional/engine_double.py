@@ -99,8 +99,8 @@ class Launcher:
             os.close(fd)
         self.stdio = ()
 
-    def exited(self, kind=CODE, value=0, cpu=1000, leftovers=0, scratch=0, file_bytes=0, **more):
-        fields = (kind, value, cpu, leftovers, scratch, file_bytes, 0, 0)
+    def exited(self, kind=CODE, value=0, cpu=1000, leftovers=0, scratch=0, file_bytes=0, alone=0, **more):
+        fields = (kind, value, cpu, leftovers, scratch, file_bytes, 0, alone)
         self.say(EXITED, struct.pack(EXITED_LAYOUT, *fields), **more)
 
 

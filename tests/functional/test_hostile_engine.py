@@ -120,6 +120,52 @@ def test_a_good_engine_is_served_whoever_it_is(machine, double):
     assert [file["name"] for file in kept(machine, played.record)["files"]] == ["made"]
 
 
+WRITES = """
+import glob, time
+def write(text):
+    with open(os.open("out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=launcher.workspace), "w") as file:
+        file.write(text)
+launcher = engine.go()
+write("early")
+launcher.hang_up_streams()
+
+def is_saved_in(seconds):
+    deadline = time.monotonic() + seconds
+    while not any(os.path.getsize(path) for path in glob.glob("/var/lib/sbxctl/staging/*/files/out")):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+"""
+
+
+def test_outputs_are_saved_while_the_engine_ends_a_sandbox_in_which_nothing_lives(machine, double):
+    played = double.play(
+        f"""{WRITES}
+launcher.exited(alone=1)
+assert is_saved_in(PATIENCE)
+write("late!")
+engine.finish()
+"""
+    )
+    assert played.record["status"] == "succeeded", played.record
+    assert machine.read(f"/var/lib/sbxctl/users/1000/{played.record['id']}/files/out", user="alice") == b"early"
+
+
+def test_outputs_are_saved_when_all_that_may_live_in_the_sandbox_was_ended(machine, double):
+    played = double.play(
+        f"""{WRITES}
+launcher.exited(alone=0)
+assert engine.hear()["type"] == "kill"
+assert not is_saved_in(0.5)
+write("late!")
+engine.ended(oomKills=0, cpuUSec=1000, memoryPeakBytes=1 << 20, leftovers=1, why="killed")
+engine.hung_up()
+"""
+    )
+    assert machine.read(f"/var/lib/sbxctl/users/1000/{played.record['id']}/files/out", user="alice") == b"late!"
+
+
 # ---- silence and death
 
 
