@@ -2,6 +2,7 @@
 #include "packet.h"
 #include "cleanup.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -35,6 +36,22 @@ int packet_send(int sock, const void *data, size_t size, const int *fds, size_t 
     }
 }
 
+/* That the peer hung up with something of ours unread is told once, and before what it said until
+ * then (Linux, net/unix/af_unix.c): that is asked for anew. */
+static ssize_t receive(int sock, struct msghdr *msg)
+{
+    bool was_reset = false;
+
+    for (;;) {
+        ssize_t n = recvmsg(sock, msg, MSG_CMSG_CLOEXEC);
+        if (n >= 0)
+            return n;
+        if (errno != EINTR && (errno != ECONNRESET || was_reset))
+            return -errno;
+        was_reset = was_reset || errno == ECONNRESET;
+    }
+}
+
 ssize_t packet_recv(int sock, void *data, size_t size, int fds[PACKET_FDS_MAX], size_t *ret_n_fds)
 {
     struct iovec iov = { .iov_base = data, .iov_len = size };
@@ -46,17 +63,14 @@ ssize_t packet_recv(int sock, void *data, size_t size, int fds[PACKET_FDS_MAX], 
         .msg_controllen = sizeof(control.buffer),
     };
     size_t n_fds = 0;
-    ssize_t n;
 
     for (size_t i = 0; i < PACKET_FDS_MAX; i++)
         fds[i] = -1;
     *ret_n_fds = 0;
 
-    do
-        n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = receive(sock, &msg);
     if (n < 0)
-        return -errno;
+        return n;
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)

@@ -16,6 +16,7 @@ int packet_send(int sock, const void *data, size_t size, const int *fds, size_t 
 
 /* Receives one packet of at most @size bytes. @fds has room for PACKET_FDS_MAX descriptors; those
  * received are the caller's, O_CLOEXEC, and counted in @ret_n_fds; unused slots are -1.
+ * Who hung up is heard to its last packet, whether or not it read all of ours.
  * Returns the packet's length, 0 at end of file or for an empty packet (without descriptors), or a
  * negative errno: -EMSGSIZE for a packet (or a set of descriptors) that does not fit, whose
  * descriptors are closed then; -EAGAIN if non-blocking. */

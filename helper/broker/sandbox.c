@@ -204,8 +204,7 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     if (r == -EAGAIN)
         return 0;
     if (r <= 0) {
-        /* It hung up, perhaps with something of ours unread. */
-        event.error = r == -ECONNRESET ? 0 : r;
+        event.error = r;
     } else {
         switch (message.type) {
         case ENGINE_PROGRESS:
@@ -423,8 +422,17 @@ int sandbox_release(struct sandbox *sandbox)
     return packet_send(sandbox->launcher, &release, sizeof(release), NULL, 0);
 }
 
+static bool is_gone(int error)
+{
+    return error == -EPIPE || error == -ECONNRESET;
+}
+
 int sandbox_kill(struct sandbox *sandbox, uint64_t grace_usec)
 {
     struct engine_message message = { .type = ENGINE_KILL, .kill.grace_usec = grace_usec };
-    return sandbox->engine < 0 ? -ENOTCONN : engine_send(sandbox->engine, &message, NULL, 0);
+
+    if (sandbox->engine < 0)
+        return -ENOTCONN;
+    int r = engine_send(sandbox->engine, &message, NULL, 0);
+    return is_gone(r) && sandbox->engine_source ? 0 : r;
 }

@@ -84,4 +84,5 @@ int sandbox_warm(struct sandbox *sandbox, char *const *argv, size_t n_argv,
                  char *const *environment, size_t n_environment, const char *directory,
                  const int stdio[3]);
 int sandbox_release(struct sandbox *sandbox);
+/* That the engine is gone is no error: its last words come first, and then that it is gone. */
 int sandbox_kill(struct sandbox *sandbox, uint64_t grace_usec);

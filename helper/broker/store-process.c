@@ -147,7 +147,7 @@ static bool take_request(struct process *p)
     size_t n_fds;
 
     ssize_t n = packet_recv(p->sock, &w.request, sizeof(w.request), fds, &n_fds);
-    if (n == 0 || n == -ECONNRESET)
+    if (n == 0)
         return false;
     if (n < 0)
         return true;

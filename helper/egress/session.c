@@ -165,7 +165,7 @@ static int take_start(struct session *session)
     size_t n_fds;
 
     int r = egress_recv(session->sock, &message, fds, &n_fds);
-    if (r == 0 || r == -ECONNRESET)
+    if (r == 0)
         return 0;
     if (r < 0)
         return refuse_start(session->sock, "The way out was asked for in words that it does not "

@@ -46,6 +46,16 @@ def hold(machine, *options):
     return running
 
 
+def lose(cloud):
+    (sandbox,) = cloud.live()
+    cloud.call("POST", f"/sandboxes/{sandbox}/vanish")
+
+
+def newest_child(machine):
+    """The engine's process that has the newest sandbox."""
+    return machine.run(["pgrep", "-n", "-P", str(machine.main_pid(UNIT))], check=True).text.strip()
+
+
 def newest(machine):
     """The result of the newest run of alice's that is over."""
     listed = json.loads(machine.sbxctl(["ps", "--all", "--json"]).stdout)
@@ -186,12 +196,29 @@ def test_run_that_is_refused_when_its_sandbox_stands_has_a_record_of_that(machin
 
 
 def test_run_that_the_cloud_lost_is_told_with_the_clouds_reason(machine, cloud):
-    cloud.fault("process.start", "vanish", after=2)
-    result = run(machine, code=HOLDING)
+    running = hold(machine)
+    lose(cloud)
+    running.finish()
+    result = newest(machine)
     assert result["status"] == "lost"
     assert "E2B does not know the sandbox any more" in result["reason"]
     ours = records(machine, result["id"])
     assert ours["end"]["SBXCTL_RESULT"] == "lost" and ours["cleanup"]["SBXCTL_RESULT"] == "removed"
+
+
+def test_last_word_of_an_engine_that_is_done_is_heard_however_late(machine, cloud):
+    running = hold(machine)
+    helper, engine = str(machine.main_pid()), newest_child(machine)
+    machine.run(["kill", "-s", "STOP", helper], check=True)
+    try:
+        lose(cloud)
+        machine.wait_for(lambda: machine.run(["kill", "-0", engine]).status != 0, 20, "the engine to be done with the run")
+    finally:
+        machine.run(["kill", "-s", "CONT", helper], check=True)
+    running.finish()
+    result = newest(machine)
+    assert result["status"] == "lost" and "E2B does not know" in result["reason"]
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
 
 
 def test_program_that_was_not_started_is_told_as_such(machine, cloud):

@@ -128,6 +128,36 @@ static void an_empty_socket_and_a_closed_one_are_told_apart(void **state)
     assert_int_equal(packet_send(p->b, "x", 1, NULL, 0), -EPIPE);
 }
 
+static void the_last_word_of_who_hung_up_on_something_unread_is_heard(void **state)
+{
+    struct pair *p = *state;
+    int fds[PACKET_FDS_MAX], zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    char data[8];
+    size_t n;
+
+    assert_int_equal(packet_send(p->a, "ended", 5, &zero, 1), 0);
+    close_fd(zero);
+    assert_int_equal(packet_send(p->b, "kill", 4, NULL, 0), 0);
+    p->a = close_fd(p->a);
+    assert_int_equal(packet_recv(p->b, data, sizeof(data), fds, &n), 5);
+    assert_memory_equal(data, "ended", 5);
+    assert_int_equal(n, 1);
+    packet_close_fds(fds);
+    assert_int_equal(packet_recv(p->b, data, sizeof(data), fds, &n), 0);
+}
+
+static void who_hung_up_on_something_unread_and_said_nothing_is_at_its_end(void **state)
+{
+    struct pair *p = *state;
+    int fds[PACKET_FDS_MAX];
+    char data[8];
+    size_t n;
+
+    assert_int_equal(packet_send(p->b, "kill", 4, NULL, 0), 0);
+    p->a = close_fd(p->a);
+    assert_int_equal(packet_recv(p->b, data, sizeof(data), fds, &n), 0);
+}
+
 static void fault_56_an_empty_packet_with_descriptors_leaves_none(void **state)
 {
     struct pair *p = *state;
@@ -151,6 +181,8 @@ int main(void)
         WITH_PAIR(too_many_descriptors_are_refused_and_closed),
         WITH_PAIR(fault_56_an_empty_packet_with_descriptors_leaves_none),
         WITH_PAIR(an_empty_socket_and_a_closed_one_are_told_apart),
+        WITH_PAIR(the_last_word_of_who_hung_up_on_something_unread_is_heard),
+        WITH_PAIR(who_hung_up_on_something_unread_and_said_nothing_is_at_its_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
