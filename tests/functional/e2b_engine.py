@@ -96,8 +96,10 @@ def start_stand_in(machine):
     machine.run(["systemctl", "stop", STAND_IN_UNIT])
     machine.run(["mkdir", "-p", f"{STAND_IN}/code", "/workspace", os.path.dirname(CREDENTIAL)], check=True)
     machine.run(["tar", "-C", f"{STAND_IN}/code", "-x"], input=archive, check=True)
+    # Its sandboxes have no limits of their own, and what runs in them may be made to do harm.
+    limits = ["--property=TasksMax=2048", "--property=MemoryMax=2G", "--property=LimitFSIZE=1G"]
     machine.run(["systemd-run", "--quiet", "--collect", f"--unit={STAND_IN_UNIT}", "--setenv=PYTHONDONTWRITEBYTECODE=1",
-                 "/usr/bin/python3", f"{STAND_IN}/code/stand_in.py", "--https", f"127.0.0.1:{PORT}", "--tls", f"{STAND_IN}/tls",
+                 *limits, "/usr/bin/python3", f"{STAND_IN}/code/stand_in.py", "--https", f"127.0.0.1:{PORT}", "--tls", f"{STAND_IN}/tls",
                  "--control", f"{STAND_IN}/control", "--directory", "/var/tmp"], check=True)
     machine.wait_for(lambda: machine.run(["test", "-S", f"{STAND_IN}/control"]).status == 0
                      and machine.run(["python3", "-c", CALL, "GET", "/", ""]).status == 0, 20, "the stand-in")

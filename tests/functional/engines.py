@@ -89,6 +89,15 @@ NOT_OVER = {
         "test_memory_and_kill_are_told_apart",
         "test_case_13_out_of_memory_is_told_with_limit_and_peak",
         "test_case_14_a_childs_oom_kill_is_mentioned",
+        # As are its processors, its disk and how many processes it may have.
+        "test_files_in_the_workspace_count_as_memory_and_are_told_apart",
+        "test_more_memory_than_the_default_needs_an_approval_and_less_is_taken",
+        "test_cpu_quota_holds_a_busy_program_back",
+        "test_case_16_fork_bomb_is_contained_and_explained",
+        "test_case_16_twenty_gigabytes_are_stopped_at_the_workspace",
+        "test_case_16_a_million_empty_files_are_contained_and_explained",
+        "test_case_16_full_scratch_is_contained_and_explained[/dev/shm]",
+        "test_case_16_full_scratch_is_contained_and_explained[/tmp]",
         # Nobody counts what a program leaves running there; it ends with the sandbox.
         "test_case_02_a_daemon_left_behind_does_not_delay_the_result",
         # What is around a program there is the cloud's: devices, users, processes, services.
