@@ -90,6 +90,11 @@ static void what_cannot_be_meant_is_refused(void **state)
         "MaxSandboxes=0",
         "MaxSandboxes=201",
         "ApiKey=e2b_0000",
+        /* Nothing makes it trace. */
+        "Verbose=yes",
+        "Debug=yes",
+        "Trace=/tmp/trace",
+        "KeyLogFile=/tmp/keys",
     };
 
     for (size_t i = 0; i < ELEMENTS(lines); i++) {

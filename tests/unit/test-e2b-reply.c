@@ -55,6 +55,7 @@ static void id_that_would_lead_elsewhere_is_none(void **state)
         "{\"sandboxID\":\"../x\",\"envdAccessToken\":\"t\",\"envdVersion\":\"1\"}",
         "{\"sandboxID\":\"\",\"envdAccessToken\":\"t\",\"envdVersion\":\"1\"}",
         "{\"sandboxID\":\"a\\r\\nb\",\"envdAccessToken\":\"t\",\"envdVersion\":\"1\"}",
+        "{\"sandboxID\":\"" KEY "\",\"envdAccessToken\":\"t\",\"envdVersion\":\"1\"}",
         "{\"sandboxID\":7}",
         "[]",
         "<html>",

@@ -18,9 +18,11 @@ bool cloud_token_is_plain(const char *text)
                text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")] == '\0';
 }
 
+/* A name is told to everybody, so none has the key in it. */
 static bool copy(char *target, size_t size, const char *text)
 {
-    return text && cloud_token_is_plain(text) && (size_t)snprintf(target, size, "%s", text) < size;
+    return text && cloud_token_is_plain(text) && !key_is_in(text) &&
+           (size_t)snprintf(target, size, "%s", text) < size;
 }
 
 int cloud_parse_created(const char *text, size_t size, struct cloud_sandbox *ret)

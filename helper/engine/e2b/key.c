@@ -96,6 +96,11 @@ void key_header(char ret[KEY_HEADER_MAX])
     snprintf(ret, KEY_HEADER_MAX, "X-API-Key: %s", key ? key : "");
 }
 
+bool key_is_in(const char *text)
+{
+    return key && strstr(text, key);
+}
+
 void key_scrub(char *text, size_t size)
 {
     size_t length = key ? strlen(key) : 0;

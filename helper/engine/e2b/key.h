@@ -24,5 +24,8 @@ void key_header(char ret[KEY_HEADER_MAX]);
 /* Puts asterisks where the key stands in @text. */
 void key_scrub(char *text, size_t size);
 
+/* Whether it stands in @text. */
+bool key_is_in(const char *text);
+
 /* Wipes a string's bytes. NULL is fine. */
 void wipe(char *text);
