@@ -97,7 +97,7 @@ def start_stand_in(machine):
     machine.run(["mkdir", "-p", f"{STAND_IN}/code", "/workspace", os.path.dirname(CREDENTIAL)], check=True)
     machine.run(["tar", "-C", f"{STAND_IN}/code", "-x"], input=archive, check=True)
     # Its sandboxes have no limits of their own, and what runs in them may be made to do harm.
-    limits = ["--property=TasksMax=2048", "--property=MemoryMax=2G", "--property=LimitFSIZE=1G"]
+    limits = ["--property=TasksMax=2048", "--property=MemoryMax=2G"]
     machine.run(["systemd-run", "--quiet", "--collect", f"--unit={STAND_IN_UNIT}", "--setenv=PYTHONDONTWRITEBYTECODE=1",
                  *limits, "/usr/bin/python3", f"{STAND_IN}/code/stand_in.py", "--https", f"127.0.0.1:{PORT}", "--tls", f"{STAND_IN}/tls",
                  "--control", f"{STAND_IN}/control", "--directory", "/var/tmp"], check=True)
