@@ -196,6 +196,13 @@ int cloud_budget_take(struct cloud_budget *budget, uid_t uid, uint64_t usec, uin
     return 0;
 }
 
+int cloud_budget_take_more(struct cloud_budget *budget, uid_t uid, uint64_t day, uint64_t usec,
+                           uint64_t now_usec)
+{
+    turn_day(budget, now_usec);
+    return day == budget->turns ? cloud_budget_take(budget, uid, usec, now_usec, &day) : -ESTALE;
+}
+
 void cloud_budget_settle(struct cloud_budget *budget, uid_t uid, uint64_t day, uint64_t taken_usec,
                          uint64_t used_usec)
 {

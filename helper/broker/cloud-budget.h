@@ -19,6 +19,9 @@ uint64_t cloud_budget_left(struct cloud_budget *budget, uid_t uid, uint64_t now_
  * -EDQUOT if there are not so many, or another negative errno. */
 int cloud_budget_take(struct cloud_budget *budget, uid_t uid, uint64_t usec, uint64_t now_usec,
                       uint64_t *ret_day);
+/* The same for who took of @day, and only of that: -ESTALE if it is over. */
+int cloud_budget_take_more(struct cloud_budget *budget, uid_t uid, uint64_t day, uint64_t usec,
+                           uint64_t now_usec);
 /* Of what was taken on @day only @used_usec were needed, or more. */
 void cloud_budget_settle(struct cloud_budget *budget, uid_t uid, uint64_t day, uint64_t taken_usec,
                          uint64_t used_usec);

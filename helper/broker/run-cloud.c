@@ -1,7 +1,7 @@
 /* The cloud time of runs, see run-cloud.h. A run takes all that its sandbox may live, which is its
- * time limit and a margin, when that is asked for, and gives back what it did not need when it is
- * over: so no number of runs at once can have more than the day has, but for the time in which
- * their files are sent. */
+ * time limit and a margin, when that is asked for, more as long as its files are sent, and gives
+ * back what it did not need when it is over: so no number of runs at once can have more than the
+ * day has, but for a few seconds each. */
 #include "broker/run-cloud.h"
 #include "broker/config-words.h"
 #include "broker/run-internal.h"
@@ -64,6 +64,7 @@ bool run_cloud_take(struct run *run)
                               clock_usec(CLOCK_REALTIME), &run->cloud.day);
     if (r >= 0) {
         run->cloud.is_taken = true;
+        run->cloud.taken_usec = life_usec(&run->plan);
         run->cloud.from_usec = clock_usec(CLOCK_BOOTTIME);
         (void)run_note(run, RUN_STARTING);
         (void)index_sync(run->manager->index);
@@ -82,6 +83,18 @@ bool run_cloud_take(struct run *run)
     return false;
 }
 
+/* A day that is over is owed nothing, and the new one has no part in this run. */
+bool run_cloud_take_more(struct run *run, uint64_t usec)
+{
+    if (!run->cloud.is_taken)
+        return true;
+    int r = cloud_budget_take_more(run->manager->budget, run->uid, run->cloud.day, usec,
+                                   clock_usec(CLOCK_REALTIME));
+    if (r >= 0)
+        run->cloud.taken_usec += usec;
+    return r >= 0 || r == -ESTALE;
+}
+
 void run_cloud_over(struct run *run)
 {
     if (run->cloud.is_taken && run->cloud.to_usec == 0)
@@ -93,7 +106,7 @@ uint64_t run_cloud_of_lost(const struct manager *manager, json_object *result,
 {
     const char *engine = json_get_string(result, "engine");
     const char *status = json_get_string(result, "status");
-    uint64_t now = clock_usec(CLOCK_REALTIME), life = RUN_LIFETIME_MARGIN_USEC;
+    uint64_t now = clock_usec(CLOCK_REALTIME), life = RUN_UPLOAD_USEC + RUN_LIFETIME_MARGIN_USEC;
     uint64_t since = now > created_usec ? now - created_usec : 0;
     json_object *policy, *timeout;
 
@@ -116,7 +129,7 @@ uint64_t run_cloud_usec(const struct run *run)
 void run_cloud_settle(struct run *run)
 {
     if (run->cloud.is_taken)
-        cloud_budget_settle(run->manager->budget, run->uid, run->cloud.day, life_usec(&run->plan),
+        cloud_budget_settle(run->manager->budget, run->uid, run->cloud.day, run->cloud.taken_usec,
                             run_cloud_usec(run));
     run->cloud.is_taken = false;
 }

@@ -14,6 +14,8 @@
 
 /* The engine's own hard end comes so much after ours. In a cloud it costs money until then. */
 #define RUN_LIFETIME_MARGIN_USEC (60 * UINT64_C(1000000))
+/* For files on their way to a cloud, while the sandbox's life is renewed. */
+#define RUN_UPLOAD_USEC (10 * 60 * UINT64_C(1000000))
 
 enum run_state {
     STATE_AUTHORIZING, /* polkit is asked */
@@ -77,6 +79,7 @@ struct run {
         image_digest[ENGINE_TEXT_MAX + 1];
     struct {
         bool is_taken;               /* of the budget: the whole life of a sandbox */
+        uint64_t taken_usec;         /* with what the sending of its files took */
         bool goes;                   /* the program's clock runs; until then its files are sent */
         uint64_t day;                /* that it was taken of */
         uint64_t from_usec, to_usec; /* that there was a sandbox; CLOCK_BOOTTIME; 0: not yet */
@@ -211,9 +214,10 @@ void run_pool_take(struct run *run, sandbox_fn fn);
 bool run_pool_replace(struct run *run);
 
 /* run-cloud.c; of a run elsewhere these do nothing. */
-bool run_cloud_take(struct run *run);           /* false if the run was refused, and freed */
-void run_cloud_over(struct run *run);           /* its sandbox is gone */
-uint64_t run_cloud_usec(const struct run *run); /* UINT64_MAX: there was none */
+bool run_cloud_take(struct run *run); /* false if the run was refused, and freed */
+bool run_cloud_take_more(struct run *run, uint64_t usec); /* false: the day has no more */
+void run_cloud_over(struct run *run);                     /* its sandbox is gone */
+uint64_t run_cloud_usec(const struct run *run);           /* UINT64_MAX: there was none */
 void run_cloud_settle(struct run *run);
 /* run-packages.c */
 void run_install(struct run *run); /* to run_prepare(), with a layer */

@@ -314,6 +314,7 @@ static int restore_live(struct run *run, int fd, struct run_live *live)
         return r;
     run->end_usec = live->end_usec;
     run->ended_realtime = live->ended_realtime;
+    run->cloud.taken_usec = live->cloud_taken_usec;
     run->cloud.to_usec = live->cloud_to_usec;
     run->cloud.goes = live->cloud_goes;
     run->facts.timed_out = live->timed_out;

@@ -22,9 +22,9 @@ _Static_assert(POLICY_HOSTS_TEXT <= ENGINE_HOSTS_MAX + 1, "an engine's list hold
  * word. */
 #define ENDING_USEC (5 * 1000 * 1000ULL)
 #define DRAINING_USEC (1000 * 1000ULL)
-/* For files on their way to a cloud, and home; an engine knows itself when it is to give up on the
- * latter. */
-#define UPLOAD_USEC (10 * 60 * 1000 * 1000ULL)
+/* So often the time in the cloud is taken in which files are sent. */
+#define UPLOAD_STEP_USEC (10 * 1000 * 1000ULL)
+/* For files on their way home; an engine knows itself when it is to give up on them. */
 #define HOME_USEC (RUN_LIFETIME_MARGIN_USEC + ENDING_USEC)
 /* The same for a program that was ended, which somebody may be waiting for. */
 #define RESCUE_USEC (20 * 1000 * 1000ULL + ENDING_USEC)
@@ -259,14 +259,27 @@ static int send_go(struct run *run)
     return r;
 }
 
-static int on_upload_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+static void give_up_upload(struct run *run, const char *why)
+{
+    run->facts.have_error = true;
+    strcpy(run->facts.error.phase, ENGINE_PHASE_UPLOAD);
+    snprintf(run->facts.error.message, sizeof(run->facts.error.message), "%s", why);
+    run_end(run, 0);
+}
+
+static int on_upload_step(sd_event_source *source, uint64_t usec, void *userdata)
 {
     struct run *run = userdata;
 
-    run->facts.have_error = true;
-    strcpy(run->facts.error.phase, ENGINE_PHASE_UPLOAD);
-    strcpy(run->facts.error.message, "Its files did not get to the cloud in 10 minutes.");
-    run_end(run, 0);
+    if (event_now(run) - run->go_usec >= RUN_UPLOAD_USEC) {
+        give_up_upload(run, "Its files did not get to the cloud in 10 minutes.");
+    } else if (!run_cloud_take_more(run, UPLOAD_STEP_USEC)) {
+        give_up_upload(run, "Its files took long to get to the cloud, and nothing is left of your "
+                            "time there for today.");
+    } else {
+        run_note_live(run);
+        run_arm(run, UPLOAD_STEP_USEC, on_upload_step);
+    }
     return 0;
 }
 
@@ -285,7 +298,7 @@ static void go(struct run *run)
         return;
     }
     if (run->plan.cloud)
-        run_arm(run, UPLOAD_USEC, on_upload_timeout);
+        run_arm(run, UPLOAD_STEP_USEC, on_upload_step);
     else
         run_arm(run, run->plan.limits.timeout_usec, on_time_over);
 }
@@ -339,7 +352,7 @@ void run_go_on(struct run *run)
     else if (run->facts.have_exited || run->facts.cancelled || run->facts.timed_out)
         run_end(run, 0);
     else if (run->plan.cloud && !run->cloud.goes)
-        run_arm(run, UPLOAD_USEC, on_upload_timeout);
+        run_arm(run, UPLOAD_STEP_USEC, on_upload_step);
     else
         run_arm(run, gone < limit ? limit - gone : 1, on_time_over);
 }

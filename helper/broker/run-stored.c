@@ -195,6 +195,7 @@ void run_note_live(struct run *run)
         .went = run->go_usec != 0,
         .end_usec = run->end_usec,
         .ended_realtime = run->ended_realtime,
+        .cloud_taken_usec = run->cloud.taken_usec,
         .cloud_to_usec = run->cloud.to_usec,
         .cloud_goes = run->cloud.goes,
         .timed_out = run->facts.timed_out,

@@ -12,7 +12,7 @@
 
 /* To be raised when an older broker could not understand it; of another version nothing is
  * believed. */
-#define RUN_STORED_VERSION 2
+#define RUN_STORED_VERSION 3
 
 #define RUN_STORED_PREFIX "run."
 #define RUN_STORED_NAME 64
@@ -36,7 +36,7 @@ struct run_live {
     uint32_t version;
     bool went;         /* its program did, or was just about to */
     uint64_t bytes[2]; /* of its streams */
-    uint64_t end_usec, ended_realtime, cloud_to_usec;
+    uint64_t end_usec, ended_realtime, cloud_taken_usec, cloud_to_usec;
     bool cloud_goes, timed_out, cancelled, caller_gone, have_exited, have_ended, is_over;
     struct launch_exited exited;
     struct engine_ended ended;

@@ -399,6 +399,22 @@ def test_budget_is_refused_with_what_is_left_and_a_restart_forgets_nothing(machi
     machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
 
 
+@pytest.mark.long  # time is taken every 10 s
+def test_upload_takes_of_the_day_as_long_as_it_lasts(machine, cloud):
+    machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
+    cloud.fault("files.upload", "delay", seconds=60)
+    with machine.configured("[Limits]\nCloudSeconds=135\n"):
+        result = run(machine, code="1")
+        assert (result["status"], result["exitCode"]) == ("failed", 126)
+        assert "nothing is left of your time there" in result["reason"], result
+        assert 20_000_000 <= result["usage"]["cloudUSec"] < 60_000_000
+        cloud.wait_until_empty()
+        # Of the two minutes and the 10 s that were taken, only what was used.
+        left = run(machine, "--timeout", "2m", code="1")["reason"]
+        assert "1 min 5" in left or "1 min 4" in left, left
+    machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
+
+
 def test_many_runs_at_once_have_no_more_than_the_day(machine, cloud):
     machine.run(["rm", "-f", "/var/lib/sbxctl/cloud-time.json"], check=True)
     with machine.configured("[Limits]\nCloudSeconds=200\n[Queue]\nRunsPerUser=8\nRuns=16\n"):

@@ -86,6 +86,32 @@ static void what_was_not_needed_comes_back_and_what_was_needed_more_is_counted(v
     assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), 0);
 }
 
+static void more_can_be_taken_as_long_as_there_is_some(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t day;
+
+    assert_int_equal(cloud_budget_take(f->budget, 1000, 80 * USEC_PER_SEC, NOON, &day), 0);
+    assert_int_equal(cloud_budget_take_more(f->budget, 1000, day, 15 * USEC_PER_SEC, NOON), 0);
+    restart(f);
+    assert_int_equal(cloud_budget_take_more(f->budget, 1000, day, 15 * USEC_PER_SEC, NOON),
+                     -EDQUOT);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), 5 * USEC_PER_SEC);
+    cloud_budget_settle(f->budget, 1000, day, 95 * USEC_PER_SEC, 20 * USEC_PER_SEC);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON), 80 * USEC_PER_SEC);
+}
+
+static void no_more_is_taken_of_another_day_than_the_first_was(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t day;
+
+    assert_int_equal(cloud_budget_take(f->budget, 1000, LIMIT, NOON, &day), 0);
+    assert_int_equal(cloud_budget_take_more(f->budget, 1000, day, USEC_PER_SEC, NOON + DAY),
+                     -ESTALE);
+    assert_int_equal(cloud_budget_left(f->budget, 1000, NOON + DAY), LIMIT);
+}
+
 static void next_day_begins_anew_and_owes_nothing_to_the_last(void **state)
 {
     struct fixture *f = *state;
@@ -167,6 +193,8 @@ int main(void)
         TEST(what_is_taken_is_not_there_any_more_even_after_a_restart),
         TEST(users_have_a_budget_each),
         TEST(what_was_not_needed_comes_back_and_what_was_needed_more_is_counted),
+        TEST(more_can_be_taken_as_long_as_there_is_some),
+        TEST(no_more_is_taken_of_another_day_than_the_first_was),
         TEST(next_day_begins_anew_and_owes_nothing_to_the_last),
         TEST(run_that_outlives_a_restart_gives_back_what_it_took_on_its_own_day),
         TEST(clock_that_is_set_back_brings_no_day_back),
