@@ -134,6 +134,7 @@ def test_time_out_ends_program_and_sandbox(machine, cloud):
     assert not cloud.live()
     assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
     assert [file["name"] for file in result["files"]] == ["kept"]
+    assert result["stderr"]["text"] == ""
 
 
 def test_cancel_ends_program_and_sandbox(machine, cloud):

@@ -12,7 +12,8 @@
  * The program waits for the next tick of the clock of files, so what it makes is newer than the
  * mark. Each program that the shell would have to start for itself is time of the run: so root is
  * who owns "/", and a folder that came with the upload is not made. A shell cannot tell a status
- * above 128 from a signal, so it is taken for one (run.c). */
+ * above 128 from a signal, so it is taken for one (run.c); that it would say "Terminated" among
+ * what the program says is nobody's wish. */
 #define SCRIPT_RUN                                                                                 \
     "cd -- \"$1\" || exit 126\n"                                                                   \
     "m=$2 n=$3; shift 3\n"                                                                         \
@@ -23,7 +24,9 @@
     "command -v -- \"$1\" >/dev/null || { : >\"$m/missing\"; exit 127; }\n"                        \
     "trap : TERM INT HUP\n"                                                                        \
     ": >\"$m/mark\"; until : >\"$m/tick\"; [ \"$m/tick\" -nt \"$m/mark\" ]; do :; done\n"          \
-    "if [ -e \"$m/stdin\" ]; then \"$@\" <\"$m/stdin\"; else \"$@\"; fi\n"                         \
+    "exec 3>&2 2>/dev/null\n"                                                                      \
+    "if [ -e \"$m/stdin\" ]; then (exec \"$@\" <\"$m/stdin\" 2>&3 3>&-)\n"                         \
+    "else (exec \"$@\" 2>&3 3>&-); fi\n"                                                           \
     "s=$?\n"                                                                                       \
     "[ -O / ] || kill -9 -1 2>/dev/null\n"                                                         \
     "times >\"$m/times\"\n"                                                                        \
