@@ -7,6 +7,7 @@
 #include "broker/methods.h"
 #include "broker/pool.h"
 #include "broker/recover.h"
+#include "broker/removal.h"
 #include "broker/run-restore.h"
 #include "broker/run.h"
 #include "common/clock.h"
@@ -56,7 +57,7 @@ static void update_idle(struct manager *manager)
                 !keeper_is_busy(manager->keeper);
 
     manager->idle = sd_event_source_disable_unref(manager->idle);
-    if (manager->stopping && !run_any_left(manager))
+    if (manager->stopping && !run_any_left(manager) && !manager->removals)
         (void)sd_event_exit(manager->event, 0);
     else if (idle)
         (void)sd_event_add_time_relative(manager->event, &manager->idle, CLOCK_MONOTONIC,
@@ -243,6 +244,7 @@ void manager_release(struct manager *manager)
 {
     attach_free_all(manager);
     run_free_all(manager);
+    removal_free_all(manager);
     manager->keeper = keeper_free(manager->keeper);
     manager->layers = layers_free(manager->layers);
     manager->pool = pool_free(manager->pool);

@@ -19,6 +19,7 @@ struct keeper;
 struct layers;
 struct pool;
 struct pull;
+struct removal;
 struct run;
 
 struct manager {
@@ -33,6 +34,7 @@ struct manager {
     struct polkit *polkit;
     struct approving *dialogs; /* those whose dialog is open; one per user at most */
     struct run *runs;          /* all that have not been reported */
+    struct removal *removals;  /* sandboxes whose runs have gone on */
     struct queue queue;
     bool dispatching;               /* runs are being started */
     sd_event_source *places;        /* callers will be told of their places in the queue */

@@ -10,7 +10,8 @@
 
 static void add_identity(struct audit_record *record, struct run *run)
 {
-    /* Six records and more ask for it, and each answer is read from files, or comes by a network. */
+    /* Six records and more ask for it, and each answer is read from files, or comes by a network.
+     */
     if (!run->user)
         run->user = audit_user_name(run->uid);
     audit_add(record, "RUN_ID", run->id);
@@ -275,14 +276,24 @@ int run_audit_packages(struct run *run, const struct run_packages_record *packag
     return audit_send(run->manager->audit, &record);
 }
 
+void run_audit_begin_cleanup(struct run *run, struct audit_record *ret)
+{
+    audit_record_init(ret, AUDIT_CLEANUP);
+    add_identity(ret, run);
+    audit_add(ret, "ENGINE", run->plan.engine);
+    audit_add(ret, "SANDBOX_ID", run->sandbox_id[0] ? run->sandbox_id : NULL);
+}
+
+int run_audit_end_cleanup(struct audit *audit, struct audit_record *record, bool cleaned)
+{
+    audit_add(record, "RESULT", cleaned ? "removed" : "not confirmed");
+    return audit_send(audit, record);
+}
+
 int run_audit_cleanup(struct run *run, bool cleaned)
 {
     struct audit_record record;
 
-    audit_record_init(&record, AUDIT_CLEANUP);
-    add_identity(&record, run);
-    audit_add(&record, "ENGINE", run->plan.engine);
-    audit_add(&record, "SANDBOX_ID", run->sandbox_id[0] ? run->sandbox_id : NULL);
-    audit_add(&record, "RESULT", cleaned ? "removed" : "not confirmed");
-    return audit_send(run->manager->audit, &record);
+    run_audit_begin_cleanup(run, &record);
+    return run_audit_end_cleanup(run->manager->audit, &record, cleaned);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "broker/approve.h"
+#include "broker/audit.h"
 #include "broker/egress.h"
 #include "broker/interpreter.h"
 #include "broker/layer-key.h"
@@ -129,6 +130,9 @@ struct run_packages_record {
 };
 int run_audit_packages(struct run *run, const struct run_packages_record *packages);
 int run_audit_cleanup(struct run *run, bool cleaned);
+/* The same in two steps: the run need not be there any more for the second one. */
+void run_audit_begin_cleanup(struct run *run, struct audit_record *ret);
+int run_audit_end_cleanup(struct audit *audit, struct audit_record *record, bool cleaned);
 
 /* run.c */
 /* A run that nobody knows yet; takes over @request and @plan, also on failure. @id NULL: a new one.

@@ -1,6 +1,7 @@
 /* The part of a run that has a sandbox: prepare, fill, go, end, drain. */
 #include "broker/attach.h"
 #include "broker/policy-network.h"
+#include "broker/removal.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
 #include "common/clock.h"
@@ -68,14 +69,26 @@ static bool stands_elsewhere(const struct run *run)
     return run->plan.cloud && run->sandbox_id[0];
 }
 
-static void sandbox_over(struct run *run)
+/* Lets it go, and sees to it that what became of it is on record. */
+static void leave_sandbox(struct run *run)
 {
+    const struct facts *facts = &run->facts;
+    bool stands = facts->have_ended && facts->ended.stands;
+    int engine = stands && run->sandbox ? sandbox_take_engine(run->sandbox) : -1;
+
     /* Should anything still run, it ends with these sockets. */
     if (run->sandbox)
         sandbox_close(run->sandbox);
     run_cloud_over(run);
-    if (run->facts.have_ended || run->go_usec != 0 || stands_elsewhere(run))
-        (void)run_audit_cleanup(run, run->facts.have_ended && run->facts.ended.cleaned);
+    if (engine >= 0 && removal_await(run, engine) >= 0)
+        return;
+    if (facts->have_ended || run->go_usec != 0 || stands_elsewhere(run))
+        (void)run_audit_cleanup(run, facts->have_ended && facts->ended.cleaned);
+}
+
+static void sandbox_over(struct run *run)
+{
+    leave_sandbox(run);
     if (run->go_usec == 0) {
         /* Ended before it went: cancelled, or the reason was noted already. */
         if (!run->facts.cancelled) {

@@ -43,6 +43,12 @@ void sandbox_close(struct sandbox *sandbox)
     drop_engine(sandbox);
 }
 
+int sandbox_take_engine(struct sandbox *sandbox)
+{
+    sandbox->engine_source = sd_event_source_disable_unref(sandbox->engine_source);
+    return TAKE_FD(sandbox->engine);
+}
+
 struct sandbox *sandbox_free(struct sandbox *sandbox)
 {
     if (!sandbox)
@@ -223,6 +229,7 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
         case ENGINE_ERROR:
             event = (struct sandbox_event){ SANDBOX_FAILED, .failed = &message.error };
             break;
+        case ENGINE_REMOVED: /* is heard by who took the connection */
         case ENGINE_PREPARE:
         case ENGINE_PREPARED:
         case ENGINE_START:

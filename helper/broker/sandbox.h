@@ -17,7 +17,7 @@ enum sandbox_event_type {
     SANDBOX_PUT_DONE,      /* of the last put */
     SANDBOX_EXITED,        /* the program ended, says the launcher */
     SANDBOX_LAUNCHER_GONE, /* end of file or nonsense from the launcher, without exited */
-    SANDBOX_ENDED,         /* the engine's last word */
+    SANDBOX_ENDED,         /* the engine's last word, unless the sandbox stands */
     SANDBOX_FAILED,        /* the engine reported an error; its last word unless it was ready */
     SANDBOX_ENGINE_GONE,   /* end of file or nonsense from the engine, without its last word */
 };
@@ -59,6 +59,9 @@ void sandbox_adopt(struct sandbox *sandbox, sandbox_fn fn, void *userdata);
 bool sandbox_has_word(const struct sandbox *sandbox);
 /* Closes the sockets, and thereby ends what runs in it; the workspace stays. */
 void sandbox_close(struct sandbox *sandbox);
+/* The connection to its engine, which is the caller's from here on, or -1: after SANDBOX_ENDED of
+ * one that stands, where the last word is still to come. */
+int sandbox_take_engine(struct sandbox *sandbox);
 /* Closes everything, and thereby ends what runs in it. */
 struct sandbox *sandbox_free(struct sandbox *sandbox);
 

@@ -149,3 +149,25 @@ enum engine_why dialogue_explain(const struct engine_ended *ended, bool timed_ou
         return ENGINE_WHY_KILLED;
     return ENGINE_WHY_EXIT;
 }
+
+void dialogue_tell_end(int broker, struct engine_ended *ended)
+{
+    struct engine_message message = { .type = ENGINE_ENDED };
+
+    if (ended->leftovers != 0)
+        return;
+    ended->stands = true;
+    message.ended = *ended;
+    engine_send(broker, &message, NULL, 0);
+}
+
+void dialogue_tell_removed(int broker, struct engine_ended *ended, bool cleaned)
+{
+    struct engine_message message = { .type = ENGINE_REMOVED, .removed.cleaned = cleaned };
+
+    if (!ended->stands) {
+        ended->cleaned = cleaned;
+        message = (struct engine_message){ .type = ENGINE_ENDED, .ended = *ended };
+    }
+    engine_send(broker, &message, NULL, 0);
+}

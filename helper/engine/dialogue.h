@@ -53,3 +53,7 @@ static inline bool counter_is_known(uint64_t counter)
 struct engine_ended dialogue_count(const struct counters *counters, uint64_t cpu_before_usec);
 /* The word for how it ended, by what was counted. */
 enum engine_why dialogue_explain(const struct engine_ended *ended, bool timed_out);
+/* Tells how it ended before the sandbox is removed, if nothing lives in it but the launcher. */
+void dialogue_tell_end(int broker, struct engine_ended *ended);
+/* The last word, after that. */
+void dialogue_tell_removed(int broker, struct engine_ended *ended, bool cleaned);

@@ -68,6 +68,10 @@ static const struct json_field ended_fields[] = {
     FIELD_UINT64(incoming, "taskRefusals", message.ended.task_refusals, 0),
     FIELD_UINT64(incoming, "leftovers", message.ended.leftovers, 0),
     FIELD_BOOL(incoming, "cleaned", message.ended.cleaned, MANDATORY),
+    FIELD_BOOL(incoming, "stands", message.ended.stands),
+};
+static const struct json_field removed_fields[] = {
+    FIELD_BOOL(incoming, "cleaned", message.removed.cleaned, MANDATORY),
 };
 static const struct json_field error_fields[] = {
     FIELD_TEXT(incoming, "phase", phase, sizeof(((struct engine_error *)0)->phase) - 1, MANDATORY),
@@ -93,6 +97,7 @@ static const struct message_type types[] = {
     [ENGINE_ERROR] = { "error", error_fields, ELEMENTS(error_fields) },
     [ENGINE_PREPARE] = { "prepare", prepare_fields, ELEMENTS(prepare_fields) },
     [ENGINE_PREPARED] = { "prepared", prepared_fields, ELEMENTS(prepared_fields) },
+    [ENGINE_REMOVED] = { "removed", removed_fields, ELEMENTS(removed_fields) },
 };
 
 static const struct message_protocol protocol = {
@@ -180,6 +185,7 @@ static int finish(struct incoming *in)
         message_copy_text(m->prepared.image_digest, in->image_digest);
         return 0;
     case ENGINE_KILL:
+    case ENGINE_REMOVED:
     default:
         return 0;
     }
@@ -257,7 +263,8 @@ static int add_ended(json_object *o, const struct engine_ended *m)
     r = r < 0 ? r : json_add_uint64(o, "memoryPeakBytes", m->memory_peak_bytes);
     r = r < 0 ? r : json_add_uint64(o, "taskRefusals", m->task_refusals);
     r = r < 0 ? r : json_add_uint64(o, "leftovers", m->leftovers);
-    return r < 0 ? r : json_add_bool(o, "cleaned", m->cleaned);
+    r = r < 0 ? r : json_add_bool(o, "cleaned", m->cleaned);
+    return r < 0 || !m->stands ? r : json_add_bool(o, "stands", true);
 }
 
 static int add_error(json_object *o, const struct engine_error *m)
@@ -298,6 +305,8 @@ static int add_body(json_object *o, const struct engine_message *m)
         return add_prepare(o, &m->prepare);
     case ENGINE_PREPARED:
         return add_prepared(o, &m->prepared);
+    case ENGINE_REMOVED:
+        return json_add_bool(o, "cleaned", m->removed.cleaned);
     default:
         return -EINVAL;
     }

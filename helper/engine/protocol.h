@@ -12,7 +12,10 @@
  *                                          engine → error (after go: the program was not started,
  *                                                   or in the phase "lost": how it ended is not
  *                                                   known); ended follows all the same
- *   broker → kill (may come again)         engine → ended (last word)
+ *   broker → kill (may come again)         engine → ended (last word), or
+ *                                          engine → ended (how it ended, while the sandbox stands
+ *                                                   and nothing of the program lives in it), then
+ *                                                   removed (last word)
  *
  * or, without any sandbox:
  *
@@ -53,6 +56,7 @@ enum engine_type {
     ENGINE_ERROR,
     ENGINE_PREPARE,
     ENGINE_PREPARED,
+    ENGINE_REMOVED,
 };
 
 /* Where a layer is put in the sandbox. */
@@ -113,6 +117,11 @@ struct engine_ended {
     uint64_t task_refusals; /* times that a process or thread could not be made */
     uint64_t leftovers;     /* processes, besides the launcher, that were alive when the end came */
     bool cleaned;           /* the sandbox is gone, as far as the engine could make sure */
+    bool stands;            /* not yet: removed follows */
+};
+
+struct engine_removed {
+    bool cleaned; /* as above */
 };
 
 struct engine_error {
@@ -145,6 +154,7 @@ struct engine_message {
         struct engine_error error;
         struct engine_prepare prepare;
         struct engine_prepared prepared;
+        struct engine_removed removed;
     };
 };
 

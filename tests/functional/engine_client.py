@@ -209,6 +209,10 @@ class Sandbox(Launcher):
     def ended(self, timeout=30):
         message, _ = self.hear(timeout)
         assert message["type"] == "ended", message
+        if message.get("stands"):
+            last, _ = self.hear(timeout)
+            assert last["type"] == "removed", last
+            message["cleaned"] = last["cleaned"]
         return message
 
     def python(self, code, **options):

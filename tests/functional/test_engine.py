@@ -482,6 +482,17 @@ def test_lifetime_ends_the_sandbox_without_being_asked(engine):
 # ---- the end
 
 
+def test_how_it_ended_is_told_before_the_sandbox_is_removed(engine):
+    ended = engine.broker(
+        """
+        with Sandbox() as s:
+            s.run(["true"])
+            answer(s.kill())
+        """
+    )
+    assert ended["why"] == "exit" and ended["stands"] is True and ended["cleaned"] is True
+
+
 def test_leftovers_are_ended_and_counted(engine):
     exited, ended = engine.broker(
         """
@@ -507,6 +518,7 @@ def test_kill_ends_everything_at_once(engine):
         """
     )
     assert ended["why"] == "killed" and ended["leftovers"] == 2 and ended["cleaned"] is True
+    assert "stands" not in ended, "its end was told while something lived"
     assert usec < 1_000_000
     engine.machine.wait_for(lambda: not engine.processes("sleep 601"), 2, "the processes to die")
     engine.wait_until_empty()

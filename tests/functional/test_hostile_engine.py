@@ -166,6 +166,55 @@ engine.hung_up()
     assert machine.read(f"/var/lib/sbxctl/users/1000/{played.record['id']}/files/out", user="alice") == b"late!"
 
 
+def removal(machine, played):
+    """What became of the sandbox, once that is on record."""
+    wanted = (f"SBXCTL_RUN_ID={played.record['id']}", "SBXCTL_SANDBOX_ID=double-1", "MESSAGE_ID=a6f9153cf261463fbc52efd749aae1c3")
+    machine.wait_for(lambda: machine.journal(*wanted), ENDING + BOUND, "the record of the removal")
+    return [entry["SBXCTL_RESULT"] for entry in machine.journal(*wanted)]
+
+
+STANDS = """
+launcher = engine.go()
+launcher.hang_up_streams()
+launcher.exited(alone=1)
+assert engine.hear()["type"] == "kill"
+engine.ended(cleaned=False, stands=True, leftovers=0)
+"""
+
+
+def test_a_caller_is_answered_before_a_sandbox_in_which_nothing_lives_is_removed(machine, double):
+    answered = "/run/sbxctl-test-answered"
+    playing = double.start(
+        f"""{STANDS}
+import time
+deadline = time.monotonic() + PATIENCE
+while not os.path.exists("{answered}"):
+    assert time.monotonic() < deadline
+    time.sleep(0.01)
+os.unlink("{answered}")
+engine.say("removed", cleaned=True)
+engine.hung_up()
+"""
+    )
+    result = machine.sbxctl(["run", "--engine", "double", "-c", "print(4)"], timeout=BOUND)
+    machine.run(["touch", answered], check=True)
+    assert playing.finish(timeout=60).text == "played\n"
+    assert result.status == 0, result
+    assert removal(machine, Played(result, double.last_run(), 0)) == ["removed"]
+    double.all_is_well()
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["engine.sock.close()", "engine.say('removed', cleaned=False)", "engine.ended()", "engine.say_bytes(b'{')", "engine.hung_up()"],
+    ids=["hangs up", "could not", "says it again", "says nonsense", "is silent"],
+)
+def test_an_engine_that_does_not_tell_of_the_removal_is_on_record(machine, double, end):
+    played = double.play(STANDS + end)
+    assert played.status == 0 and played.record["status"] == "succeeded", vars(played)
+    assert removal(machine, played) == ["not confirmed"]
+
+
 # ---- silence and death
 
 

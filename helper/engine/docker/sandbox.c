@@ -363,16 +363,17 @@ static int kill_all(struct sandbox *s)
 /* Reads the counters while the sandbox stands, then has everything in it killed. */
 static int end(struct sandbox *s, enum outcome outcome)
 {
-    struct engine_message message = { .type = ENGINE_ENDED };
+    bool is_asked = outcome == OUTCOME_KILL || outcome == OUTCOME_TIMEOUT;
+    struct engine_ended ended = count(s);
 
-    message.ended = count(s);
-    message.ended.why = dialogue_explain(&message.ended, outcome == OUTCOME_TIMEOUT);
+    ended.why = dialogue_explain(&ended, outcome == OUTCOME_TIMEOUT);
+    if (is_asked)
+        dialogue_tell_end(s->broker, &ended);
     int r = kill_all(s);
     if (r < 0)
         fprintf(stderr, SD_ERR "%s: %s\n", s->name, s->api.error);
-    message.ended.cleaned = r >= 0;
-    if (outcome == OUTCOME_KILL || outcome == OUTCOME_TIMEOUT)
-        engine_send(s->broker, &message, NULL, 0);
+    if (is_asked)
+        dialogue_tell_removed(s->broker, &ended, r >= 0);
     return await_gone(s);
 }
 

@@ -240,8 +240,7 @@ static void ask_afterwards(const struct sandbox *s, struct engine_ended *ended, 
         ended->memory_peak_bytes = state.memory_peak;
 }
 
-/* Reads the counters while the sandbox stands, then has everything in it killed. */
-static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
+static struct engine_ended count(const struct sandbox *s, bool timed_out)
 {
     struct counters counters;
 
@@ -250,11 +249,6 @@ static struct engine_ended take_down(const struct sandbox *s, bool timed_out)
     if (!counter_is_known(counters.processes))
         ask_afterwards(s, &ended, &timed_out);
     ended.why = dialogue_explain(&ended, timed_out);
-
-    int r = unit_kill(s->bus, s->unit, SIGKILL);
-    if (r < 0)
-        fprintf(stderr, SD_ERR "%s cannot be killed: %s\n", s->unit, strerror(-r));
-    ended.cleaned = r >= 0;
     return ended;
 }
 
@@ -276,13 +270,19 @@ static int await_gone(const struct sandbox *s)
     return -ETIMEDOUT;
 }
 
+/* Reads the counters while the sandbox stands, then has everything in it killed. */
 static int end(const struct sandbox *s, enum outcome outcome)
 {
-    struct engine_message message = { .type = ENGINE_ENDED };
+    bool is_asked = outcome == OUTCOME_KILL || outcome == OUTCOME_TIMEOUT;
+    struct engine_ended ended = count(s, outcome == OUTCOME_TIMEOUT);
 
-    message.ended = take_down(s, outcome == OUTCOME_TIMEOUT);
-    if (outcome == OUTCOME_KILL || outcome == OUTCOME_TIMEOUT)
-        engine_send(s->broker, &message, NULL, 0);
+    if (is_asked)
+        dialogue_tell_end(s->broker, &ended);
+    int r = unit_kill(s->bus, s->unit, SIGKILL);
+    if (r < 0)
+        fprintf(stderr, SD_ERR "%s cannot be killed: %s\n", s->unit, strerror(-r));
+    if (is_asked)
+        dialogue_tell_removed(s->broker, &ended, r >= 0);
     return await_gone(s);
 }
 
