@@ -73,6 +73,7 @@ struct run {
     int kept[2];                /* stdout and stderr files in it */
     struct store_input *inputs; /* as put: the script, then request.inputs */
     size_t n_put;               /* of them are done */
+    bool is_put_ahead;          /* the script is on its way before the run is filled */
 
     uint64_t asked_usec, go_usec, end_usec; /* CLOCK_BOOTTIME; 0: not yet */
     uint64_t created_realtime, started_realtime, ended_realtime;
@@ -209,6 +210,8 @@ void run_describe_sandbox(const struct run *run, struct engine_start *ret);
 void run_end(struct run *run, uint64_t grace_usec);
 void run_stream_changed(void *userdata);
 void run_go_if_filled(struct run *run);
+/* Into a sandbox that is ready already: so that it lies there when the rest is done. */
+void run_put_ahead(struct run *run);
 
 /* run-pool.c */
 /* Takes a sandbox that waits, if one fits; from_pool and warm tell. */

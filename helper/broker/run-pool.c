@@ -57,6 +57,7 @@ void run_pool_take(struct run *run, sandbox_fn fn)
         run->interpreter = taken.interpreter;
     else
         interpreter_close(&taken.interpreter);
+    run_put_ahead(run);
 }
 
 bool run_pool_replace(struct run *run)
@@ -64,7 +65,7 @@ bool run_pool_replace(struct run *run)
     if (!run->from_pool || run->state > STATE_FILLING)
         return false;
     fprintf(stderr, SD_NOTICE "run %s: the sandbox that waited was no good\n", run->id);
-    run->from_pool = run->warm = false;
+    run->from_pool = run->warm = run->is_put_ahead = false;
     interpreter_close(&run->interpreter);
     run->sandbox = sandbox_free(run->sandbox);
     run->n_put = 0;

@@ -376,6 +376,19 @@ void run_go_if_filled(struct run *run)
         go(run);
 }
 
+static int put_script(struct run *run)
+{
+    const struct request *request = &run->request;
+
+    return sandbox_put(run->sandbox, request->script_name, 0755, request->script_bytes,
+                       request->script);
+}
+
+void run_put_ahead(struct run *run)
+{
+    run->is_put_ahead = put_script(run) >= 0;
+}
+
 /* Puts the next file: the script first, then the inputs; after the last one the program goes. */
 static void put_next(struct run *run)
 {
@@ -387,8 +400,7 @@ static void put_next(struct run *run)
         return;
     }
     if (run->n_put == 0) {
-        r = sandbox_put(run->sandbox, request->script_name, 0755, request->script_bytes,
-                        request->script);
+        r = put_script(run);
     } else {
         const struct request_input *input = &request->inputs[run->n_put - 1];
         r = sandbox_put(run->sandbox, input->name, 0644, input->size, input->fd);
@@ -463,10 +475,12 @@ static void fill(struct run *run)
     }
     run->state = STATE_FILLING;
     await_start(run);
-    if (!run->plan.egress)
+    if (run->plan.egress) {
+        if (sandbox_listen(run->sandbox) < 0)
+            run_blame_engine(run, "made a sandbox that took no order to listen");
+    } else if (!run->is_put_ahead) {
         put_next(run);
-    else if (sandbox_listen(run->sandbox) < 0)
-        run_blame_engine(run, "made a sandbox that took no order to listen");
+    }
 }
 
 static void listening(struct run *run, int error, int socket)
@@ -659,6 +673,8 @@ void run_start(struct run *run)
         return;
     run->state = STATE_PREPARING;
     run->inputs = calloc(run->request.n_inputs + 1, sizeof(*run->inputs));
+    /* First of all, since a sandbox that waits takes the script while the rest is done. */
+    run_pool_take(run, on_sandbox);
     int r = run->inputs ? run_make_staging(run) : -ENOMEM;
     if (r < 0) {
         fprintf(stderr, SD_ERR "run %s: staging: %s\n", run->id, strerror(-r));
@@ -667,7 +683,6 @@ void run_start(struct run *run)
                                 : "The run's directory could not be made.");
         return;
     }
-    run_pool_take(run, on_sandbox);
     if (run_audit_start(run) < 0 && run->manager->config.audit_required) {
         run_refuse(run, RUN_REJECTED, "io.sbxctl.Sandbox.AuditUnavailable", NULL,
                    "The journal took no record of the start, so nothing was run.");
