@@ -114,12 +114,17 @@ struct doctor_helper {
     int error; /* of connecting */
 };
 
-static struct varlink_client *ask(const char *method, json_object *parameters, int *ret_error)
+static const char *socket_path(void)
 {
     const char *path = getenv("SBXCTL_SOCKET");
+    return path ? path : HELPER_SOCKET;
+}
+
+static struct varlink_client *ask(const char *method, json_object *parameters, int *ret_error)
+{
     struct varlink_client *client = NULL;
 
-    int r = varlink_client_connect(path ? path : HELPER_SOCKET, &client);
+    int r = varlink_client_connect(socket_path(), &client);
     if (r >= 0)
         r = varlink_client_send(client, method, parameters, 0, NULL, 0);
     else
@@ -135,9 +140,13 @@ struct doctor_helper *doctor_helper_ask(struct doctor *doctor)
     struct doctor_helper *helper = calloc(1, sizeof(*helper));
     json_object *probe;
 
+    if (!helper)
+        return NULL;
     /* It would fail, again and again, and its socket with it. */
-    if (!helper || doctor->configuration_is_bad || doctor->state_is_bad)
+    if (doctor->configuration_is_bad || doctor->state_is_bad) {
+        helper->error = access(socket_path(), F_OK) < 0 ? -errno : 0;
         return helper;
+    }
     helper->info = ask("org.varlink.service.GetInfo", NULL, &helper->error);
     if (!helper->info)
         return helper;
@@ -153,7 +162,9 @@ static json_object *take(struct varlink_client *client, uint64_t patience, int *
 {
     _cleanup_answer_ struct varlink_answer answer = {};
 
-    int r = client ? varlink_client_receive(client, patience, &answer) : -ENOTCONN;
+    if (!client)
+        return NULL; /* why is known */
+    int r = varlink_client_receive(client, patience, &answer);
     if (r > 0 && !answer.error)
         return json_object_get(answer.parameters);
     *ret_error = r == 0 ? -ETIMEDOUT : r < 0 ? r : -EBADMSG;

@@ -120,6 +120,9 @@ BROKEN = {
     "socket_masked": Broken(
         "systemctl mask --now sbxctl-helper.socket", "socket", "sbxctl-helper.socket is masked", "systemctl unmask",
     ),
+    "socket_removed": Broken(
+        "rm /run/sbxctl/io.sbxctl.Sandbox", "socket", "cannot be connected to: No such file", "systemctl restart",
+    ),
     "socket_stopped": Broken(
         "systemctl stop sbxctl-helper.socket", "socket", "sbxctl-helper.socket is not active", "systemctl",
     ),
@@ -357,6 +360,14 @@ QUICK = (
 )
 def test_it_names_the_cause_and_the_command_that_mends_it(machine, name):
     mends(machine, BROKEN[name])
+
+
+def test_a_socket_that_is_not_asked_is_not_said_to_be_there(machine):
+    ruin = "rm /run/sbxctl/io.sbxctl.Sandbox; chmod 0777 /var/lib/sbxctl"
+    heal = "chmod 0711 /var/lib/sbxctl; systemctl restart sbxctl-helper.socket"
+    with ruined(machine, Broken(ruin, "", "", "", heal=heal)):
+        bad = {found["check"]: found["what"] for found in Doctor(machine).bad()}
+        assert "cannot be connected to: No such file" in bad["socket"] and len(bad) == 2, bad
 
 
 @pytest.mark.long
