@@ -136,7 +136,7 @@ BROKEN = {
         printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\nRestartSec=1ms\\n' \
             >/run/systemd/system/sbxctl-helper.service.d/fails.conf
         systemctl daemon-reload; systemctl stop sbxctl-helper.service
-        for i in 1 2 3 4 5 6; do systemctl start sbxctl-helper.service; done
+        for i in $(seq 25); do systemctl start sbxctl-helper.service; done
         rm -r /run/systemd/system/sbxctl-helper.service.d; systemctl daemon-reload""",
         "socket", "has failed", "systemctl reset-failed sbxctl-helper.socket sbxctl-helper.service",
     ),
