@@ -242,7 +242,7 @@ static int scan_value(struct scan *s)
 
 int json_scan(const char *data, size_t size, struct json_extent *ret)
 {
-    struct scan s = { .p = data, .end = data + size };
+    struct scan s = { .p = data, .end = size > 0 ? data + size : data };
     const char *start;
     size_t length;
     int r;

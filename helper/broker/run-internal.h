@@ -94,8 +94,8 @@ struct run {
     json_object *collected; /* the store's word on the outputs */
     bool is_collected;      /* it came, or was an error */
     int collect_error;
-    json_object *result;    /* the final one */
-    bool noted;             /* the final result is in the index */
+    json_object *result; /* the final one */
+    bool noted;          /* the final result is in the index */
     bool published;
 
     /* run-stored.c */
