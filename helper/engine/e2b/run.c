@@ -116,13 +116,22 @@ static void close_streams(struct run *run)
         sink_close(&run->sinks[i]);
 }
 
+/* The program cannot be made to feel it by SIGPIPE, and what it goes on to write costs money. */
+static int on_reader_left(void *userdata)
+{
+    struct run *run = userdata;
+
+    int r = run->running ? run_ask_to_end(run) : 0;
+    return is_stop(r) ? r : 0;
+}
+
 static int open_streams(struct run *run, const int stdio[3])
 {
     int r = 0;
 
     for (size_t i = 0; i < 2; i++) {
-        int opened = sink_open(&run->sinks[i], stdio[i + 1], &run->cloud->http,
-                               run->sink_watches[i], &run->running);
+        int opened = sink_open(&run->sinks[i], stdio[i + 1], run->sink_watches[i], &run->running,
+                               on_reader_left, run);
         r = r < 0 ? r : opened;
     }
     return r;
@@ -391,7 +400,7 @@ static int ignore_output(bool is_stderr, const char *data, size_t size, void *us
     return 0;
 }
 
-void run_ask_to_end(struct run *run)
+int run_ask_to_end(struct run *run)
 {
     _cleanup_json_ json_object *arguments = arguments_of(run, SCRIPT_TERM);
     struct envd_program program = {
@@ -402,8 +411,7 @@ void run_ask_to_end(struct run *run)
     };
     struct envd_result result;
 
-    if (arguments)
-        envd_run(run->envd, &program, &result);
+    return arguments ? envd_run(run->envd, &program, &result) : -ENOMEM;
 }
 
 bool run_has_files(const struct run *run)

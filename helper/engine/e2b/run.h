@@ -54,8 +54,9 @@ enum run_end run_program(struct run *run, const struct launch_program *program);
 /* After it exited: brings its files home, which the cloud's deadline may cut short, and tells how
  * it ended. Never RUN_NOT_STARTED. */
 enum run_end run_come_home(struct run *run, struct launch_exited *ret);
-/* Asks it to end, from within a watch of its own. */
-void run_ask_to_end(struct run *run);
+/* Asks it to end, from within a watch of its own. Returns 0 or a negative errno; what comes of it
+ * is seen by the program's end. */
+int run_ask_to_end(struct run *run);
 /* Whether there may be some that are not home yet. */
 bool run_has_files(const struct run *run);
 /* Ends it, and brings home what can be brought until the cloud's deadline. */

@@ -97,7 +97,7 @@ static int on_broker(void *userdata)
     uint64_t left = s->life.end_usec > clock_now() ? s->life.end_usec - clock_now() : 0;
     uint64_t end = grace < left ? clock_now() + grace : s->life.end_usec;
     s->cloud.http.deadline_usec = end;
-    run_ask_to_end(&s->run);
+    (void)run_ask_to_end(&s->run);
     return 0;
 }
 
