@@ -317,6 +317,11 @@ static int restore_live(struct run *run, int fd, struct run_live *live)
     run->cloud.taken_usec = live->cloud_taken_usec;
     run->cloud.to_usec = live->cloud_to_usec;
     run->cloud.goes = live->cloud_goes;
+    /* The program's clock began later than it was handed over. */
+    if (live->cloud_goes) {
+        run->go_usec = live->go_usec;
+        run->started_realtime = live->started_realtime;
+    }
     run->facts.timed_out = live->timed_out;
     run->facts.cancelled = live->cancelled;
     run->facts.caller_gone = live->caller_gone;

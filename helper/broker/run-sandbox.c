@@ -355,21 +355,6 @@ int run_restore_streams(struct run *run, int out, int err, const uint64_t bytes[
     return r;
 }
 
-void run_go_on(struct run *run)
-{
-    uint64_t limit = run->plan.limits.timeout_usec, now = clock_usec(CLOCK_BOOTTIME);
-    uint64_t gone = now - run->go_usec;
-
-    if (run->facts.have_ended || run->is_over)
-        sandbox_over(run);
-    else if (run->facts.have_exited || run->facts.cancelled || run->facts.timed_out)
-        run_end(run, 0);
-    else if (run->plan.cloud && !run->cloud.goes)
-        run_arm(run, UPLOAD_STEP_USEC, on_upload_step);
-    else
-        run_arm(run, gone < limit ? limit - gone : 1, on_time_over);
-}
-
 void run_go_if_filled(struct run *run)
 {
     if (is_filled(run) && run_network_is_ready(run))
@@ -523,6 +508,7 @@ static void program_begins(struct run *run)
     run->cloud.goes = true;
     run->go_usec = event_now(run);
     run->started_realtime = clock_usec(CLOCK_REALTIME);
+    run_note_live(run);
     run_arm(run, run->plan.limits.timeout_usec, on_time_over);
 }
 
@@ -530,12 +516,31 @@ static void program_over(struct run *run)
 {
     if (!run->plan.cloud || run->end_usec != 0)
         return;
-    if (run->state == STATE_GOING || (run->state == STATE_ENDING && run->go_usec != 0))
+    if (run->state == STATE_GOING || (run->state == STATE_ENDING && run->go_usec != 0)) {
         run->end_usec = event_now(run);
+        run_note_live(run);
+    }
     if (run->state == STATE_GOING)
         run_arm(run, HOME_USEC, on_home_timeout);
     else if (run->state == STATE_ENDING)
         run_arm(run, RESCUE_USEC, on_ending_timeout);
+}
+
+void run_go_on(struct run *run)
+{
+    uint64_t limit = run->plan.limits.timeout_usec, now = clock_usec(CLOCK_BOOTTIME);
+    uint64_t gone = now - run->go_usec;
+
+    if (run->facts.have_ended || run->is_over)
+        sandbox_over(run);
+    else if (run->facts.have_exited || run->facts.cancelled || run->facts.timed_out)
+        run_end(run, 0);
+    else if (run->plan.cloud && run->end_usec != 0)
+        run_arm(run, HOME_USEC, on_home_timeout);
+    else if (run->plan.cloud && !run->cloud.goes)
+        run_arm(run, UPLOAD_STEP_USEC, on_upload_step);
+    else
+        run_arm(run, gone < limit ? limit - gone : 1, on_time_over);
 }
 
 /* The engine's own trouble with a program that was to go. Its last word is still to come. */

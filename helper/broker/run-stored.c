@@ -193,6 +193,8 @@ void run_note_live(struct run *run)
     struct run_live live = {
         .version = RUN_STORED_VERSION,
         .went = run->go_usec != 0,
+        .go_usec = run->go_usec,
+        .started_realtime = run->started_realtime,
         .end_usec = run->end_usec,
         .ended_realtime = run->ended_realtime,
         .cloud_taken_usec = run->cloud.taken_usec,

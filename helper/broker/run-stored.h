@@ -36,7 +36,8 @@ struct run_live {
     uint32_t version;
     bool went;         /* its program did, or was just about to */
     uint64_t bytes[2]; /* of its streams */
-    uint64_t end_usec, ended_realtime, cloud_taken_usec, cloud_to_usec;
+    uint64_t go_usec, started_realtime, end_usec, ended_realtime;
+    uint64_t cloud_taken_usec, cloud_to_usec;
     bool cloud_goes, timed_out, cancelled, caller_gone, have_exited, have_ended, is_over;
     struct launch_exited exited;
     struct engine_ended ended;

@@ -252,6 +252,19 @@ def test_death_of_the_engine_leaves_nothing(machine, cloud):
     assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "not confirmed"
 
 
+@pytest.mark.long  # longer than the run's time limit
+def test_files_come_home_to_the_next_helper_and_that_is_no_time_out(machine, cloud):
+    cloud.fault("process.start", "delay", seconds=6, skip=1)
+    begun = machine.sbxctl(["run", "--engine", "e2b", "--detach", "--timeout", "3", "-c", "open('made', 'w').write('x')"])
+    assert begun.status == 0, begun
+    machine.wait_for(lambda: cloud.operations().count("process.start") == 2, 20, "the files to be asked for")
+    machine.run(["kill", "-9", str(machine.main_pid())], check=True)
+    result = wait_for_the_end(machine)
+    assert (result["status"], [file["name"] for file in result["files"]]) == ("succeeded", ["made"]), result
+    assert result["usage"]["wallUSec"] < 3_000_000
+    assert records(machine, result["id"])["cleanup"]["SBXCTL_RESULT"] == "removed"
+
+
 def test_hung_up_client_leaves_nothing(machine, cloud):
     running = hold(machine)
     running.signal("KILL")
