@@ -129,7 +129,7 @@ def cloud(machine):
 def for_all_runs(machine):
     """The cloud for tests that are about no cloud: nobody is asked, and nothing is counted."""
     machine.write(RULES, ALLOW.encode())
-    machine.write(HELPER_CONFIG, b"[Limits]\nCloudSeconds=1000000\n")
+    machine.write(HELPER_CONFIG, b"[Helper]\nEngine=e2b\n[Limits]\nCloudSeconds=1000000\n")
     machine.run(["systemctl", "restart", "polkit.service"], check=True)
     machine.run(["systemctl", "stop", "sbxctl-helper.service"], check=True)
     try:

@@ -98,6 +98,10 @@ NOT_OVER = {
         "test_case_16_a_million_empty_files_are_contained_and_explained",
         "test_case_16_full_scratch_is_contained_and_explained[/dev/shm]",
         "test_case_16_full_scratch_is_contained_and_explained[/tmp]",
+        # Who follows is told of what is done for it before it starts.
+        "test_followers_are_bounded_for_each_user",
+        # It is about the client alone, and takes long.
+        "test_large_output_takes_little_memory",
         # Nobody counts what a program leaves running there; it ends with the sandbox.
         "test_case_02_a_daemon_left_behind_does_not_delay_the_result",
         # What is around a program there is the cloud's: devices, users, processes, services.
