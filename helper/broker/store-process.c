@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -28,7 +29,9 @@ struct running {
 
 struct process {
     int sock, state, signals;
+    int hand[2]; /* to the spare one, and its end */
     pid_t pid;
+    pid_t spare; /* a child that waits for its job; 0: none */
     struct running running[STORE_RUNNING_MAX];
     struct waiting waiting[STORE_WAITING_MAX]; /* first come, first served */
     size_t n_waiting;
@@ -41,22 +44,57 @@ static void waiting_close(struct waiting *w)
     w->workspace = close_fd(w->workspace);
 }
 
+static void become_child(const struct process *p, const int *keep, size_t n_keep)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    if (confine_to_parent(p->pid) < 0 || confine_fds(keep, n_keep) < 0 ||
+        sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+        _exit(EXIT_FAILURE);
+}
+
+static noreturn void run_job(const struct process *p, const struct waiting *w)
+{
+    prctl(PR_SET_NAME, "sbxctl-job");
+    store_job_run(p->state, &w->request, w->job, w->payload, w->workspace);
+    _exit(EXIT_SUCCESS);
+}
+
 /* The child's whole life. */
 static noreturn void be_job(const struct process *p, const struct waiting *w)
 {
     int keep[4] = { w->job, w->payload, p->state };
     size_t n_keep = 3;
-    sigset_t none;
 
     if (w->workspace >= 0)
         keep[n_keep++] = w->workspace;
-    sigemptyset(&none);
-    if (confine_to_parent(p->pid) < 0 || confine_fds(keep, n_keep) < 0 ||
-        sigprocmask(SIG_SETMASK, &none, NULL) < 0)
-        _exit(EXIT_FAILURE);
-    prctl(PR_SET_NAME, "sbxctl-job");
-    store_job_run(p->state, &w->request, w->job, w->payload, w->workspace);
-    _exit(EXIT_SUCCESS);
+    become_child(p, keep, n_keep);
+    run_job(p, w);
+}
+
+/* Takes what is needed for it from @fds. */
+static void take_descriptors(struct waiting *w, const int fds[PACKET_FDS_MAX])
+{
+    w->job = fds[0];
+    w->payload = fds[1];
+    w->workspace = fds[2];
+}
+
+/* The same for a child that is there before its job is. */
+static noreturn void be_spare(const struct process *p)
+{
+    const int keep[] = { p->hand[1], p->state };
+    int hand = p->hand[1], fds[PACKET_FDS_MAX];
+    struct waiting w;
+    size_t n_fds;
+
+    become_child(p, keep, ELEMENTS(keep));
+    if (packet_recv(hand, &w.request, sizeof(w.request), fds, &n_fds) <= 0)
+        _exit(EXIT_SUCCESS);
+    close_fd(hand);
+    take_descriptors(&w, fds);
+    run_job(p, &w);
 }
 
 /* A free place for a job of @uid, or NULL if it has to wait. */
@@ -74,6 +112,38 @@ static struct running *find_place(struct process *p, uint32_t uid)
     return n < STORE_RUNNING_USER_MAX ? place : NULL;
 }
 
+/* To fork takes as long as most jobs do: when there is nothing else to do, one is made for the next
+ * job. */
+static void make_spare(struct process *p)
+{
+    for (size_t i = 0; i < STORE_RUNNING_MAX; i++)
+        if (p->running[i].pid != 0)
+            return;
+    if (p->spare != 0 || p->n_waiting > 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0)
+        be_spare(p);
+    p->spare = pid < 0 ? 0 : pid;
+}
+
+/* Has a child do it. Should the spare one have been killed, its successor finds the job. Returns
+ * the child's id or a negative errno. */
+static pid_t start_job(struct process *p, const struct waiting *w)
+{
+    const int fds[] = { w->job, w->payload, w->workspace };
+    pid_t pid = p->spare;
+
+    p->spare = 0;
+    if (pid > 0 && packet_send(p->hand[0], &w->request, sizeof(w->request), fds,
+                               w->workspace >= 0 ? 3 : 2) >= 0)
+        return pid;
+    pid = fork();
+    if (pid == 0)
+        be_job(p, w);
+    return pid < 0 ? -errno : pid;
+}
+
 static void start_jobs(struct process *p)
 {
     size_t left = 0;
@@ -85,11 +155,9 @@ static void start_jobs(struct process *p)
             p->waiting[left++] = *w;
             continue;
         }
-        pid_t pid = fork();
-        if (pid == 0)
-            be_job(p, w);
+        pid_t pid = start_job(p, w);
         if (pid < 0)
-            store_answer_send(w->job, -errno, NULL, -1);
+            store_answer_send(w->job, pid, NULL, -1);
         else
             *place = (struct running){ .pid = pid, .uid = w->request.uid };
         waiting_close(w);
@@ -104,10 +172,13 @@ static void reap_jobs(struct process *p)
 
     while (read(p->signals, &info, sizeof(info)) > 0)
         ;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+        if (p->spare == pid)
+            p->spare = 0;
         for (size_t i = 0; i < STORE_RUNNING_MAX; i++)
             if (p->running[i].pid == pid)
                 p->running[i].pid = 0;
+    }
 }
 
 /* Changes nothing: it is of no use when nobody is there any more for the answer. */
@@ -155,9 +226,7 @@ static bool take_request(struct process *p)
         packet_close_fds(fds);
         return true;
     }
-    w.job = fds[0];
-    w.payload = fds[1];
-    w.workspace = fds[2];
+    take_descriptors(&w, fds);
     if (!may_wait(p, &w)) {
         store_answer_send(w.job, -EBUSY, NULL, -1);
         waiting_close(&w);
@@ -173,6 +242,7 @@ static noreturn void serve(struct process *p)
                             { .fd = p->signals, .events = POLLIN } };
 
     for (;;) {
+        make_spare(p);
         if (poll(fds, ELEMENTS(fds), -1) < 0 && errno != EINTR)
             _exit(EXIT_FAILURE);
         if (fds[1].revents)
@@ -214,6 +284,8 @@ noreturn void store_process(int sock, int state, pid_t parent)
     prctl(PR_SET_NAME, "sbxctl-store");
     umask(077);
     int r = confine_fds(keep, ELEMENTS(keep));
+    if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p.hand) < 0)
+        r = -errno;
     if (r == 0)
         r = p.signals = prepare_signals();
     if (r >= 0)

@@ -302,16 +302,35 @@ static void questions_of_one_caller_take_few_places_and_none_when_nobody_hears(v
 
 /* ---- The process ---- */
 
-/* Our one child. */
-static pid_t store_pid(void)
+/* The oldest child; 0 if there is none. */
+static pid_t child_of(pid_t pid)
 {
     char path[64];
 
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
     const char *text = file_at(AT_FDCWD, path);
-    assert_non_null(text);
-    pid_t pid = (pid_t)strtol(text, NULL, 10);
+    return text ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
+/* Our one child. */
+static pid_t store_pid(void)
+{
+    pid_t pid = child_of(getpid());
+
     assert_true(pid > 1);
+    return pid;
+}
+
+/* The child that waits for a job, and not @last, which it had before. */
+static pid_t spare_pid(pid_t last)
+{
+    pid_t store = store_pid(), pid = 0;
+
+    for (int i = 0; i < 500 && (pid == 0 || pid == last); i++) {
+        pid = child_of(store);
+        usleep(10 * 1000);
+    }
+    assert_true(pid > 1 && pid != last);
     return pid;
 }
 
@@ -350,7 +369,51 @@ static void store_process_holds_three_capabilities_a_filter_and_its_own_fds(void
     for (struct dirent *e; (e = readdir(dir));)
         n += e->d_name[0] != '.';
     closedir(dir);
-    assert_int_equal(n, 3 + 3); /* standard ones; socket, state directory, signals */
+    /* standard ones; socket, state directory, signals; both ends of the way to the spare child */
+    assert_int_equal(n, 3 + 3 + 2);
+}
+
+static void next_job_is_done_by_the_child_that_waits_for_it(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome o = { 0 };
+    char path[64];
+
+    for (pid_t spare = 0, round = 0; round < 3; round++) {
+        spare = spare_pid(spare);
+        write_file_at(f->scratch.workspace, "file", "x");
+        stage(f, RUN_ID);
+        assert_int_equal(collect(f, RUN_ID, &o), 0);
+        assert_int_equal(count_of(o.result, "files"), 1);
+        outcome_release(&o);
+        assert_int_equal(child_of(store_pid()), spare);
+        snprintf(path, sizeof(path), "/proc/%d/comm", spare);
+        assert_string_equal(file_at(AT_FDCWD, path), "sbxctl-job\n");
+        f->job = store_job_free(f->job);
+        assert_true(gone_within(f->state, "staging/" RUN_ID "/files", 5));
+        assert_int_equal(unlinkat(f->state, "staging/" RUN_ID "/stdout", 0), 0);
+        assert_int_equal(unlinkat(f->state, "staging/" RUN_ID, AT_REMOVEDIR), 0);
+    }
+}
+
+static void killed_spare_child_is_no_loss(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(kill(spare_pid(0), SIGKILL), 0);
+    publish_run_of(f, RUN_ID);
+}
+
+static void spare_child_ends_with_the_store(void **state)
+{
+    struct fixture *f = *state;
+    pid_t spare = spare_pid(0);
+    struct pollfd ended = { .fd = (int)syscall(SYS_pidfd_open, spare, 0), .events = POLLIN };
+
+    assert_true(ended.fd >= 0);
+    f->store = store_free(f->store);
+    assert_int_equal(poll(&ended, 1, 10 * 1000), 1);
+    close(ended.fd);
 }
 
 static void confined_process_makes_no_socket_and_runs_no_program(void **state)
@@ -523,6 +586,9 @@ int main(void)
         T(jobs_of_one_caller_hold_up_nobody_else),
         T(questions_of_one_caller_take_few_places_and_none_when_nobody_hears),
         T(store_process_holds_three_capabilities_a_filter_and_its_own_fds),
+        T(next_job_is_done_by_the_child_that_waits_for_it),
+        T(killed_spare_child_is_no_loss),
+        T(spare_child_ends_with_the_store),
         cmocka_unit_test(confined_process_makes_no_socket_and_runs_no_program),
         T(store_ends_with_its_broker),
         T(death_of_the_store_ends_the_event_loop),
