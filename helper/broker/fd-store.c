@@ -28,6 +28,8 @@ struct unheard {
 };
 static struct unheard *unheard;
 
+static int notify_socket = -1; /* until the process ends */
+
 /* ---- Giving ---- */
 
 static int manager_address(struct sockaddr_un *ret, socklen_t *ret_size)
@@ -69,10 +71,9 @@ static int tell_manager(const char *text, const int *fds, size_t n)
         header->cmsg_len = CMSG_LEN(sizeof(int) * n);
         memcpy(CMSG_DATA(header), fds, sizeof(int) * n);
     }
-    _cleanup_close_ int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sock < 0)
-        return -errno;
-    return sendmsg(sock, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    if (notify_socket < 0)
+        notify_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return notify_socket < 0 || sendmsg(notify_socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 int fd_store_push(const char *name, const int *fds, size_t n)

@@ -26,7 +26,7 @@
 
 #define SUFFIX ".json"
 /* So long may an entry be in the memory of the kernel alone. */
-#define SOON_USEC (100 * 1000ULL)
+#define SOON_USEC (1000 * 1000ULL)
 #define NAME_SIZE (RUN_ID_LENGTH_MAX + sizeof(SUFFIX) + 8)
 
 /* An entry with room for its id, in the list and in a bucket of the table. */
@@ -281,8 +281,10 @@ static int replace_file(int dirfd, const char *id, const char *text, size_t size
 
     snprintf(name, sizeof(name), "%s" SUFFIX, id);
     snprintf(temporary, sizeof(temporary), "%s" SUFFIX ".tmp", id);
-    unlinkat(dirfd, temporary, 0);
     int r = write_file(dirfd, temporary, text, size);
+    /* One of which nobody could be rid when it was half written. */
+    if (r == -EEXIST && unlinkat(dirfd, temporary, 0) == 0)
+        r = write_file(dirfd, temporary, text, size);
     if (r == 0 && renameat(dirfd, temporary, dirfd, name) < 0)
         r = -errno;
     if (r < 0)

@@ -25,7 +25,7 @@ struct index_entry {
  * renamed to <name>.bad, reported to the log, and left out. Returns 0 or a negative errno. */
 int index_open(const char *directory, struct run_index **ret);
 struct run_index *index_close(struct run_index *index);
-/* From here on what is put comes to the disk within 0.1 s, by the loop. */
+/* From here on what is put comes to the disk within a second, by the loop. */
 void index_attach(struct run_index *index, sd_event *event);
 
 /* Writes the entry with the whole result (interface type Result; borrowed), replacing an older one

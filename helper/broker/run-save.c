@@ -95,10 +95,10 @@ static int write_record(struct run *run)
     const char *text;
     size_t size;
 
-    /* One of a helper that was ended between this and the publication. */
-    if (unlinkat(run->staging, "run.json", 0) < 0 && errno != ENOENT)
-        return -errno;
     _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
+    /* One of a helper that was ended between this and the publication. */
+    if (fd < 0 && errno == EEXIST && unlinkat(run->staging, "run.json", 0) == 0)
+        fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
     if (fd < 0)
         return -errno;
     text = json_text(run->result, &size);
@@ -139,10 +139,6 @@ static void give_away(struct run *run)
 {
     int error = run->collect_error;
 
-    /* The sandbox stood until now for its workspace only. */
-    run->sandbox = sandbox_free(run->sandbox);
-    run->claim = layer_claim_free(run->claim);
-    run_leave_queue(run);
     if (error >= 0) {
         run->result = run_result(run, run->outcome.status);
         error = run->collected && run->result ? write_record(run) : -ENOMEM;
@@ -152,6 +148,10 @@ static void give_away(struct run *run)
         (void)run_note_final(run);
         error = store_publish(run->job, on_published, run);
     }
+    /* The sandbox stood until now for its workspace only. */
+    run->sandbox = sandbox_free(run->sandbox);
+    run->claim = layer_claim_free(run->claim);
+    run_leave_queue(run);
     if (error < 0)
         not_saved(run, error);
 }
