@@ -221,6 +221,7 @@ static int become(const struct launch_program *program, const int stdio[3])
     int r = seccomp_install();
     if (r < 0)
         return r;
+    warm_await_end();
     /* execvp() looks in the PATH of this environment, which is the program's own by now. */
     environ = (char **)program->env;
     execvp(program->argv[0], program->argv);

@@ -61,6 +61,8 @@ pid_t launch_start(const struct launch_program *program, const int stdio[3], int
 int warm_begin(int workspace, const char *packet, size_t size, int fds[3]);
 /* Ends it, if there is one, and leaves no trace of it in the workspace. */
 void warm_end(int workspace);
+/* Waits until it is gone, in a child that is about to become another program. */
+void warm_await_end(void);
 /* To be told of each process that ended. */
 void warm_reaped(pid_t pid);
 /* To be told of each file before it is made. */

@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +30,9 @@ static struct {
     pid_t pid; /* 0: it ended by itself */
 } warm = { .fifo = -1, .writer = -1, .stdio = { -1, -1, -1 } };
 
+/* pidfd of one that was killed; until this process ends. */
+static int dying = -1;
+
 static void forget(void)
 {
     warm.fifo = close_fd(warm.fifo);
@@ -38,13 +43,24 @@ static void forget(void)
     warm.pid = 0;
 }
 
+/* The kernel takes as long to take an interpreter down as another program takes to get ready. */
 static void kill_waiting(void)
 {
     if (warm.pid == 0)
         return;
+    dying = (int)syscall(SYS_pidfd_open, warm.pid, 0);
     kill(-warm.pid, SIGKILL);
-    waitpid(warm.pid, NULL, 0);
+    if (dying < 0)
+        waitpid(warm.pid, NULL, 0);
     warm.pid = 0;
+}
+
+void warm_await_end(void)
+{
+    struct pollfd ended = { .fd = dying, .events = POLLIN };
+
+    while (dying >= 0 && poll(&ended, 1, -1) < 0 && errno == EINTR)
+        ;
 }
 
 /* The last argument, if it is a file right in the program's directory. */
