@@ -248,12 +248,17 @@ static bool review(struct kind *kind)
 
 static void fill(struct pool *pool);
 
-static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+/* Fills it, or gives up what nobody came for: then nothing may be left that the helper stays for.
+ */
+static void look(struct pool *pool)
 {
-    struct pool *pool = userdata;
-
     fill(pool);
     manager_pool_changed(pool->manager);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    look(userdata);
     return 0;
 }
 
@@ -286,7 +291,7 @@ static void fill(struct pool *pool)
 
 static int on_later(sd_event_source *source, void *userdata)
 {
-    fill(userdata);
+    look(userdata);
     return 0;
 }
 

@@ -154,6 +154,15 @@ def test_what_nobody_came_for_is_removed_and_the_helper_exits(machine, pool):
         machine.wait_for(lambda: machine.main_pid() != pid, 10, "the helper to exit")
 
 
+def test_a_pool_that_is_given_up_between_two_looks_keeps_no_helper(machine, pool):
+    # A second after a run ends, the helper looks through what its user keeps, and then at the pool: sooner than it would by itself.
+    with machine.configured(name="91-test", text="[Pool]\nKeepTime=2s\n[Helper]\nIdleExit=1s\n"):
+        prime(machine, pool)
+        pid = machine.main_pid()
+        machine.run(["sbxctl", "run", "-c", "import time; time.sleep(1.5)"], user="alice", check=True)
+        machine.wait_for(lambda: machine.main_pid() != pid, 20, "the helper to exit")
+
+
 def test_more_wait_when_more_were_wanted_at_once(machine, pool):
     with machine.configured("[Pool]\nSize=2\n[Queue]\nRunsPerUser=4\n", name="91-test"):
         prime(machine, pool)
