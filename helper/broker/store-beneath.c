@@ -41,6 +41,11 @@ int beneath_stat(int dirfd, const char *path, struct stat *ret)
     return fstat(fd, ret) < 0 ? -errno : 0;
 }
 
+int beneath_stat_entry(int dirfd, const char *name, struct stat *ret)
+{
+    return fstatat(dirfd, name, ret, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ? -errno : 0;
+}
+
 int beneath_open_same(int dirfd, const char *path, const struct stat *expected, struct stat *ret)
 {
     int directory = S_ISDIR(expected->st_mode) ? O_DIRECTORY : 0;

@@ -124,7 +124,7 @@ static int copy_into(struct collect *c, int in, int out, const struct stat *st)
         r = skip_unreadable(c, (int)bytes);
         return r < 0 ? r : 1;
     }
-    if (futimens(out, times) < 0)
+    if (futimens(out, times) < 0 || fchown(out, c->request->uid, c->request->gid) < 0)
         return -errno;
     r = report_file(&c->report, c->path, bytes);
     if (r == -E2BIG) {
@@ -182,7 +182,7 @@ static int collect_entry(struct collect *c, struct folder *folder, int source, c
 {
     struct stat st;
 
-    int r = beneath_stat(source, name, &st);
+    int r = beneath_stat_entry(source, name, &st);
     if (r < 0)
         return skip_unreadable(c, -r);
     switch (st.st_mode & S_IFMT) {

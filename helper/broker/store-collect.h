@@ -17,8 +17,9 @@
  *    devices, mounts and all that breaks a limit are left out, each with a sentence that says why.
  *  - The limits count a file by its length, holes too; so a sparse file of 1 TB is left out,
  *    although it has no data.
- *  - Copies are 0600, or 0700 if the owner might execute the original; set-id bits never. The
- *    modification time is kept. A folder is made for the outputs in it, or if it is empty.
+ *  - Copies are the caller's, 0600, or 0700 if the owner might execute the original; set-id bits
+ *    never. The modification time is kept. A folder is ours until it is published. It is made for
+ * the outputs in it, or if it is empty.
  *  - A file that changes meanwhile is copied as it is found, never more than its first length.
  * @job is the job's socket: when its other end is closed, everything stops with -ECANCELED. Returns
  * 0 and the result that store.h describes, or a negative errno of the destination; then

@@ -81,7 +81,6 @@ static const int allowed[] = {
     SCMP_SYS(writev),
     SCMP_SYS(pread64),
     SCMP_SYS(pwrite64),
-    SCMP_SYS(copy_file_range),
     SCMP_SYS(ftruncate),
     SCMP_SYS(getdents64),
     SCMP_SYS(mkdirat),

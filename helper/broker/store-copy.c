@@ -13,68 +13,57 @@
 
 struct copy {
     int in, out, job;
-    bool by_kernel; /* copy_file_range(2) works for this pair */
-    char *buffer;   /* CHUNK bytes, made when it does not */
-    int read_error; /* positive errno of the source */
+    uint64_t length; /* of the copy so far, holes at its end not counted */
+    bool cut;        /* the source became shorter */
+    int read_error;  /* positive errno of the source */
 };
 
-/* Returns the bytes copied, 0 at the end of the source, or a negative errno of the destination. */
-static ssize_t copy_chunk_by_hand(struct copy *c, off_t offset, size_t size)
+/* Returns the bytes copied, 0 at the end of the source, or a negative errno of the destination. By
+ * hand, since the source is in memory and the copy on a disk: across file systems
+ * copy_file_range(2) fails since Linux 5.19, and sendfile(2) takes no less time. */
+static ssize_t copy_chunk(struct copy *c, off_t offset, size_t size)
 {
+    static char buffer[CHUNK];
     ssize_t n;
 
-    if (!c->buffer && !(c->buffer = malloc(CHUNK)))
-        return -ENOMEM;
     do
-        n = pread(c->in, c->buffer, size, offset);
+        n = pread(c->in, buffer, size, offset);
     while (n < 0 && errno == EINTR);
     if (n < 0) {
         c->read_error = errno;
         return 0;
     }
-    int r = pwrite_all(c->out, c->buffer, (size_t)n, offset);
+    int r = pwrite_all(c->out, buffer, (size_t)n, offset);
     return r < 0 ? r : n;
 }
 
-static ssize_t copy_chunk(struct copy *c, off_t offset, size_t size)
+/* Copies what is between two holes. Returns 0 or a negative errno. */
+static int copy_data(struct copy *c, off_t offset, off_t end)
 {
-    if (c->by_kernel) {
-        off_t from = offset, to = offset;
-        ssize_t n = copy_file_range(c->in, &from, c->out, &to, size, 0);
-        if (n > 0)
-            return n;
-        /* Across file systems it fails with EXDEV since 5.19, and what else it says does not tell
-         * which side failed: reading and writing does. */
-        c->by_kernel = false;
+    while (offset < end) {
+        if (store_peer_gone(c->job))
+            return -ECANCELED;
+        size_t want = end - offset < CHUNK ? (size_t)(end - offset) : CHUNK;
+        ssize_t n = copy_chunk(c, offset, want);
+        if (n <= 0) {
+            c->cut = true;
+            return (int)n;
+        }
+        offset += n;
+        c->length = (uint64_t)offset;
     }
-    return copy_chunk_by_hand(c, offset, size);
+    return 0;
 }
 
 int copy_sparse(int in, int out, uint64_t size, int job, uint64_t *ret_bytes)
 {
-    struct copy c = { .in = in, .out = out, .job = job, .by_kernel = true };
-    off_t start, end, offset = 0, length = (off_t)size;
-    bool cut = false;
+    struct copy c = { .in = in, .out = out, .job = job };
+    off_t start, end = 0;
     struct stat st;
     int r = 0;
 
-    while (!cut && r == 0 && file_next_data(in, offset, length, &start, &end)) {
-        for (offset = start; offset < end;) {
-            if (store_peer_gone(job)) {
-                r = -ECANCELED;
-                break;
-            }
-            size_t want = end - offset < CHUNK ? (size_t)(end - offset) : CHUNK;
-            ssize_t n = copy_chunk(&c, offset, want);
-            if (n <= 0) {
-                r = (int)n;
-                cut = true;
-                break;
-            }
-            offset += n;
-        }
-    }
-    free(c.buffer);
+    while (!c.cut && r == 0 && file_next_data(in, end, (off_t)size, &start, &end))
+        r = copy_data(&c, start, end);
     if (r < 0)
         return r;
     if (c.read_error) {
@@ -82,10 +71,12 @@ int copy_sparse(int in, int out, uint64_t size, int job, uint64_t *ret_bytes)
         return COPY_UNREADABLE;
     }
     /* The hole at the end; and not the part that was cut off under our hands. */
-    if (fstat(in, &st) == 0 && st.st_size < length)
-        length = st.st_size;
-    if (ftruncate(out, length) < 0)
-        return -errno;
-    *ret_bytes = (uint64_t)length;
+    if (c.length < size) {
+        if (fstat(in, &st) == 0 && (uint64_t)st.st_size < size)
+            size = (uint64_t)st.st_size;
+        if (ftruncate(out, (off_t)size) < 0)
+            return -errno;
+    }
+    *ret_bytes = size;
     return COPY_DONE;
 }

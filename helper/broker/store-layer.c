@@ -103,7 +103,7 @@ static int copy_entry(struct install *in, int source, const char *name, int targ
 
     int r = count_entry(in);
     if (r == 0)
-        r = beneath_stat(source, name, &st);
+        r = beneath_stat_entry(source, name, &st);
     if (r < 0)
         return r;
     if (S_ISREG(st.st_mode))

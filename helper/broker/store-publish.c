@@ -29,6 +29,15 @@ static bool may_be_given(const struct stat *st, uid_t uid)
     return S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && st->st_nlink == 1);
 }
 
+/* A file that was made for the caller, by the collection. */
+static bool is_given(const struct stat *st, uid_t uid, gid_t gid)
+{
+    mode_t mode = st->st_mode & 07777;
+
+    return S_ISREG(st->st_mode) && st->st_uid == uid && st->st_gid == gid &&
+           (mode == 0600 || mode == 0700);
+}
+
 static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gid_t gid);
 
 /* Gives what is in the directory @fd, which is taken over, and then the directory. */
@@ -53,11 +62,13 @@ static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gi
 {
     struct stat st;
 
-    int r = beneath_stat(parent, name, &st);
+    int r = beneath_stat_entry(parent, name, &st);
     if (r < 0)
         return r;
     if (!may_be_given(&st, uid))
         return -EPERM;
+    if (is_given(&st, uid, gid))
+        return 0;
     _cleanup_close_ int fd = beneath_open_same(parent, name, &st, &st);
     if (fd < 0)
         return fd;

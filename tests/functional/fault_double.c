@@ -132,14 +132,6 @@ ssize_t sendfile64(int to, int from, off64_t *offset, size_t size)
     return is_file(to) && fails("write", NULL) ? -1 : REAL(sendfile64)(to, from, offset, size);
 }
 
-ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t size,
-                        unsigned flags)
-{
-    return is_file(to) && fails("write", NULL)
-               ? -1
-               : REAL(copy_file_range)(from, from_at, to, to_at, size, flags);
-}
-
 int ftruncate64(int fd, off64_t size)
 {
     return is_file(fd) && fails("write", NULL) ? -1 : REAL(ftruncate64)(fd, size);

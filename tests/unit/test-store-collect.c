@@ -52,6 +52,22 @@ static void modes_lose_set_id_bits_and_other_people(void **state)
     close(files);
 }
 
+static void files_are_the_callers_and_folders_still_ours(void **state)
+{
+    struct fixture *f = *state;
+
+    f->request.uid = 1234;
+    f->request.gid = 5678;
+    make_directory_at(f->scratch.workspace, "folder");
+    write_file_at(f->scratch.workspace, "folder/file", "x");
+
+    int files = collect(f);
+    assert_int_equal(stat_at(files, "folder/file").st_uid, 1234);
+    assert_int_equal(stat_at(files, "folder/file").st_gid, 5678);
+    assert_int_equal(stat_at(files, "folder").st_uid, geteuid());
+    close(files);
+}
+
 static void links_are_left_out_and_never_read(void **state)
 {
     struct fixture *f = *state;
@@ -314,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(files_and_folders_are_copied_with_their_times),
         T(modes_lose_set_id_bits_and_other_people),
+        T(files_are_the_callers_and_folders_still_ours),
         T(links_are_left_out_and_never_read),
         T(fault_32_fifo_socket_and_device_are_named_and_block_nothing),
         T(fault_32_a_lease_on_a_file_blocks_nothing),
