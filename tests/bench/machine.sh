@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 
 BENCH_CONFIG=/etc/sbxctl/sbxctl.conf.d/80-bench.conf
+BENCH_PROGRAMS=/run/sbxctl-bench
 # What else is removed from the machine afterwards.
 BENCH_LEFT=()
 
@@ -17,6 +18,12 @@ bench_begin() {
     trap 'bench_end </dev/null; report_broken_step' EXIT
 }
 
+# bench_copy FILE...: programs of this directory, for the machine's Python.
+bench_copy() {
+    tar -C "$ROOT/tests/bench" -c "$@" |
+        machine bash -euc 'mkdir -p "$1"; tar -C "$1" -x --no-same-owner' bash "$BENCH_PROGRAMS"
+}
+
 # bench_configure [LINE]...: on top of what the product comes with, and of results that nobody tidies up meanwhile. The helper reads it
 # when it starts next.
 bench_configure() {
@@ -25,5 +32,6 @@ bench_configure() {
 }
 
 bench_end() {
-    machine bash -c 'runuser -u alice -- sbxctl rm --all >/dev/null; rm -rf "$@"; systemctl -q stop sbxctl-helper.service' bash "$BENCH_CONFIG" "${BENCH_LEFT[@]}" 2>/dev/null
+    machine bash -c 'runuser -u alice -- sbxctl rm --all >/dev/null; rm -rf "$@"; systemctl -q stop sbxctl-helper.service' bash "$BENCH_CONFIG" \
+        "$BENCH_PROGRAMS" "${BENCH_LEFT[@]}" 2>/dev/null
 }
