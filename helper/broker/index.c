@@ -39,11 +39,19 @@ struct node {
     char id[RUN_ID_LENGTH_MAX + 1];
 };
 
+/* What a user's runs take that ended. */
+struct user {
+    uid_t uid;
+    struct retention_use use;
+};
+
 struct run_index {
     int dirfd;
     struct node **nodes; /* oldest first */
     size_t n, allocated;
     struct node **buckets; /* by id; as many as there is room for nodes, a power of two */
+    struct user *users;
+    size_t n_users;
     size_t n_unwritten;
     struct node *unsynced; /* written, but perhaps not on the disk */
     sd_event *event;
@@ -84,9 +92,53 @@ static void link_node(struct run_index *index, struct node *node)
     *at = node;
 }
 
-/* Room for one more. */
-static int reserve(struct run_index *index)
+static struct user *find_user(const struct run_index *index, uid_t uid)
 {
+    for (size_t i = 0; i < index->n_users; i++)
+        if (index->users[i].uid == uid)
+            return &index->users[i];
+    return NULL;
+}
+
+static int reserve_user(struct run_index *index, uid_t uid)
+{
+    if (find_user(index, uid))
+        return 0;
+    struct user *users = realloc(index->users, (index->n_users + 1) * sizeof(*users));
+    if (!users)
+        return -ENOMEM;
+    users[index->n_users++] = (struct user){ .uid = uid };
+    index->users = users;
+    return 0;
+}
+
+static void add_use(struct run_index *index, const struct index_entry *entry)
+{
+    struct user *user = find_user(index, entry->uid);
+
+    if (!entry->final)
+        return;
+    user->use.runs++;
+    user->use.bytes += entry->bytes;
+    user->use.files += entry->files;
+}
+
+static void subtract_use(struct run_index *index, const struct index_entry *entry)
+{
+    struct user *user = find_user(index, entry->uid);
+
+    if (!entry->final)
+        return;
+    user->use.runs--;
+    user->use.bytes -= entry->bytes;
+    user->use.files -= entry->files;
+}
+
+/* Room for one more, of that user. */
+static int reserve(struct run_index *index, uid_t uid)
+{
+    if (reserve_user(index, uid) < 0)
+        return -ENOMEM;
     if (index->n < index->allocated)
         return 0;
     size_t allocated = index->allocated ? index->allocated * 2 : 64;
@@ -137,6 +189,7 @@ static void drop(struct run_index *index, struct node *node)
     size_t at = find_place(index, node->entry.created_usec);
     struct node **link = bucket(index, node->id);
 
+    subtract_use(index, &node->entry);
     while (index->nodes[--at] != node)
         ;
     memmove(&index->nodes[at], &index->nodes[at + 1], (--index->n - at) * sizeof(index->nodes[0]));
@@ -174,6 +227,7 @@ static void insert(struct run_index *index, struct node *node)
     index->nodes[at] = node;
     index->n++;
     link_node(index, node);
+    add_use(index, &node->entry);
 }
 
 /* ---- Loading ---- */
@@ -218,10 +272,11 @@ static int load_entry(struct run_index *index, const char *name)
         return r;
     if (!is_named_after(name, id))
         return -EBADMSG;
-    if (reserve(index) < 0 || !(node = node_new(&entry)))
+    if (reserve(index, entry.uid) < 0 || !(node = node_new(&entry)))
         return -ENOMEM;
     index->nodes[index->n++] = node;
     link_node(index, node);
+    add_use(index, &node->entry);
     return 0;
 }
 
@@ -388,6 +443,7 @@ struct run_index *index_close(struct run_index *index)
     }
     free(index->nodes);
     free(index->buckets);
+    free(index->users);
     close_fd(index->dirfd);
     free(index);
     return NULL;
@@ -425,7 +481,7 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
 
     if (!run_id_valid(id))
         return -EINVAL;
-    if (reserve(index) < 0)
+    if (reserve(index, uid) < 0)
         return -ENOMEM;
     index_file_size_up(result, &entry);
     /* A result that is noted anew may be one without output. */
@@ -461,10 +517,19 @@ void index_lower_size(struct run_index *index, const char *id, uint64_t bytes, u
 
     if (!node)
         return;
+    subtract_use(index, &node->entry);
     if (bytes < node->entry.bytes)
         node->entry.bytes = bytes;
     if (files < node->entry.files)
         node->entry.files = files;
+    add_use(index, &node->entry);
+}
+
+struct retention_use index_use(const struct run_index *index, uid_t uid)
+{
+    const struct user *user = find_user(index, uid);
+
+    return user ? user->use : (struct retention_use){ 0 };
 }
 
 const struct index_entry *index_get(struct run_index *index, const char *id)

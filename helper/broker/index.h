@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
+#include "broker/retention.h"
 #include "common/json.h"
 
 struct run_index;
@@ -41,6 +42,8 @@ int index_sync(struct run_index *index);
 bool index_retry(struct run_index *index);
 /* What lies in the run's directory is no more than that, as was found out: until the next start. */
 void index_lower_size(struct run_index *index, const char *id, uint64_t bytes, uint64_t files);
+/* What the user's runs that ended take together; takes no longer however many there are. */
+struct retention_use index_use(const struct run_index *index, uid_t uid);
 
 /* Borrowed until the entry changes; NULL if there is none. The second finds it only for its owner,
  * so that a foreign and an unknown id look the same. */

@@ -39,7 +39,6 @@ struct listing {
     uid_t uid;
     struct retained *runs;
     size_t n, allocated;
-    struct retention_use use;
     int error;
 };
 
@@ -85,26 +84,6 @@ int keeper_list(const struct manager *manager, uid_t uid, struct retained **ret,
     *ret = listing.runs;
     *ret_n = listing.n;
     return 0;
-}
-
-static bool add_use(const struct index_entry *entry, void *userdata)
-{
-    struct listing *listing = userdata;
-
-    if (entry->uid != listing->uid || !entry->final)
-        return true;
-    listing->use.runs++;
-    listing->use.bytes += entry->bytes;
-    listing->use.files += entry->files;
-    return true;
-}
-
-struct retention_use keeper_use(const struct manager *manager, uid_t uid)
-{
-    struct listing listing = { .uid = uid };
-
-    index_foreach(manager->index, add_use, &listing);
-    return listing.use;
 }
 
 int keeper_add_expiry(const struct manager *manager, json_object *result)

@@ -18,6 +18,5 @@ bool keeper_is_busy(const struct keeper *keeper);
 /* The finished runs of a user, oldest first, to be freed; their ids are borrowed from the index
  * until it changes. Returns 0 or -ENOMEM. */
 int keeper_list(const struct manager *manager, uid_t uid, struct retained **ret, size_t *ret_n);
-struct retention_use keeper_use(const struct manager *manager, uid_t uid);
 /* Sets when the run of @result goes for its age, if it has ended. */
 int keeper_add_expiry(const struct manager *manager, json_object *result);

@@ -128,7 +128,7 @@ static json_object *queue_object(const struct queue *queue)
 static json_object *results_object(const struct manager *manager, uid_t uid)
 {
     const struct retention_rules *rules = &manager->config.results;
-    const struct retention_use use = keeper_use(manager, uid);
+    const struct retention_use use = index_use(manager->index, uid);
     _cleanup_json_ json_object *object = json_object_new_object();
 
     if (!object ||

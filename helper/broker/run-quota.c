@@ -70,7 +70,7 @@ static void refuse(struct run *run, const char *what, const struct retention_use
 bool run_has_room(struct run *run)
 {
     const struct retention_rules *rules = &run->manager->config.results;
-    struct retention_use use = keeper_use(run->manager, run->uid);
+    struct retention_use use = index_use(run->manager->index, run->uid);
     const char *what = rules->remove_oldest ? NULL : retention_full(rules, &use);
 
     if (!what)
@@ -121,7 +121,7 @@ static void on_surveyed(int error, json_object *result, int fd, void *userdata)
 void run_find_room(struct run *run)
 {
     const struct retention_rules *rules = &run->manager->config.results;
-    struct retention_use use = keeper_use(run->manager, run->uid);
+    struct retention_use use = index_use(run->manager->index, run->uid);
 
     if (!rules->remove_oldest && retention_full(rules, &use) &&
         store_survey(run->manager->store, run->uid, on_surveyed, run, &run->job) >= 0)

@@ -570,6 +570,43 @@ static void removed_entry_is_not_waited_for(void **state)
     assert_int_equal(files_synced, 1);
 }
 
+static void assert_use(struct fixture *f, uid_t uid, uint64_t runs, uint64_t bytes, uint64_t files)
+{
+    struct retention_use use = index_use(f->index, uid);
+
+    assert_int_equal(use.runs, runs);
+    assert_int_equal(use.bytes, bytes);
+    assert_int_equal(use.files, files);
+}
+
+static void what_a_users_runs_take_is_that_of_all_that_ended(void **state)
+{
+    struct fixture *f = *state;
+    json_object *result = result_with_files();
+
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 1, false, f->result), 0);
+    assert_use(f, 1, 0, 0, 0);
+    for (int i = 0; i < 2; i++) { /* noted anew */
+        assert_int_equal(index_put(f->index, RUN_ID, 1, 1, true, result), 0);
+        assert_use(f, 1, 1, 127, 6);
+    }
+    assert_int_equal(index_put(f->index, OTHER_ID, 1, 2, true, result), 0);
+    assert_int_equal(index_put(f->index, "00000000000000cd", 2, 3, true, result), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_use(f, 1, 2, 254, 12);
+        assert_use(f, 2, 1, 127, 6);
+        assert_use(f, 3, 0, 0, 0);
+        reopen(f);
+    }
+    index_lower_size(f->index, OTHER_ID, 27, 1);
+    assert_use(f, 1, 2, 154, 7);
+    assert_int_equal(index_remove(f->index, RUN_ID), 0);
+    assert_use(f, 1, 1, 27, 1);
+    assert_int_equal(index_remove(f->index, OTHER_ID), 0);
+    assert_use(f, 1, 0, 0, 0);
+    json_object_put(result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,6 +630,7 @@ int main(void)
         T(torn_file_is_put_aside),
         T(file_of_the_first_version_is_read),
         T(output_stays_on_disk_and_is_read_when_asked_for),
+        T(what_a_users_runs_take_is_that_of_all_that_ended),
         T(entries_come_to_the_disk_together),
         T(loop_brings_entries_to_the_disk),
         T(end_of_the_process_brings_entries_to_the_disk),
