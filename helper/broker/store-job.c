@@ -174,17 +174,11 @@ static int wait_for_publish(int sock)
     return n == sizeof(request) && request.operation == STORE_PUBLISH ? 0 : -EBADMSG;
 }
 
-/* The record is synced when nobody waits for it any more: until then the index has all of it. */
 static void publish(const struct job *job)
 {
-    uint64_t size;
     int r = publish_run(job->state, job->run_id, job->uid, job->gid);
 
     store_answer_send(job->sock, r, NULL, -1);
-    _cleanup_close_ int record =
-        r < 0 ? -1 : open_kept_file(job->state, job->uid, job->run_id, "run.json", &size);
-    if (record >= 0)
-        (void)fdatasync(record);
 }
 
 static void run_collect(const struct job *job, int workspace)
