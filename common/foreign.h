@@ -12,7 +12,7 @@
 #define FOREIGN_USER_MAX 32
 #define FOREIGN_ALL_MAX 512
 
-/* Closes @fd, which @owner passed, without ever waiting. A memfd is closed at once. */
+/* Closes @fd, which @owner passed, without ever waiting. A small memfd is closed at once. */
 void foreign_close(int fd, uid_t owner);
 
 /* Closes our end of a connection to @owner without ever waiting: descriptors that were sent and not

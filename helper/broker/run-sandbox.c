@@ -6,6 +6,7 @@
 #include "broker/run.h"
 #include "common/clock.h"
 #include "common/escape.h"
+#include "common/foreign.h"
 #include "common/quantity.h"
 
 #include <fcntl.h>
@@ -437,7 +438,7 @@ static void put_done(struct run *run, const struct launch_put_done *done)
     if (run->n_put == 0)
         run->request.script = close_fd(run->request.script);
     else
-        run->request.inputs[run->n_put - 1].fd = close_fd(run->request.inputs[run->n_put - 1].fd);
+        foreign_close(TAKE_FD(run->request.inputs[run->n_put - 1].fd), run->uid);
     run->n_put++;
     put_next(run);
 }

@@ -41,7 +41,7 @@ static struct pair make_pair(void)
     assert_true(pair.peer >= 0);
     /* Fill both buffers, so that there is something to linger for. */
     for (struct pollfd writable = { .fd = pair.lingering, .events = POLLOUT };
-         poll(&writable, 1, 200) == 1;)
+         poll(&writable, 1, 50) == 1;)
         while (send(pair.lingering, block, sizeof(block), MSG_DONTWAIT) > 0)
             ;
     assert_int_equal(setsockopt(pair.lingering, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
@@ -145,6 +145,30 @@ static void fault_09_threads_of_one_user_are_bounded_and_all_is_closed(void **st
         assert_int_equal(fcntl(pairs[i].lingering, F_GETFD), -1);
 }
 
+static void large_memfd_is_closed_by_a_thread_and_a_small_one_at_once(void **state)
+{
+    int small = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int large = memfd_create("large", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct pair pairs[MANY];
+
+    assert_true(small >= 0 && large >= 0);
+    assert_int_equal(ftruncate(large, 64 * 1024 * 1024), 0);
+    for (size_t i = 0; i < MANY; i++)
+        pairs[i] = make_pair();
+    /* So that no thread is left, and whatever needs one has to wait. */
+    for (size_t i = 0; i < MANY; i++)
+        foreign_close(pairs[i].lingering, 1000);
+    foreign_close(small, 1000);
+    foreign_close(large, 1000);
+    assert_int_equal(fcntl(small, F_GETFD), -1);
+    assert_int_equal(fcntl(large, F_GETFD), FD_CLOEXEC);
+    for (size_t i = 0; i < MANY; i++)
+        close(pairs[i].peer);
+    wait_for_threads(1);
+    assert_int_equal(fcntl(large, F_GETFD), -1);
+    foreign_close(-1, 1000);
+}
+
 static void fault_09_who_has_too_many_waiting_gets_no_more_in(void **state)
 {
     struct pair pairs[MANY];
@@ -163,16 +187,6 @@ static void fault_09_who_has_too_many_waiting_gets_no_more_in(void **state)
     assert_false(foreign_overdue(1000));
 }
 
-static void memfd_is_closed_at_once(void **state)
-{
-    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    assert_true(fd >= 0);
-    foreign_close(fd, 1000);
-    assert_int_equal(fcntl(fd, F_GETFD), -1);
-    foreign_close(-1, 1000);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,7 +195,7 @@ int main(void)
         cmocka_unit_test(fault_54_unread_descriptors_hold_up_nobody),
         cmocka_unit_test(socket_without_unread_bytes_is_closed_at_once),
         cmocka_unit_test(fault_09_threads_of_one_user_are_bounded_and_all_is_closed),
-        cmocka_unit_test(memfd_is_closed_at_once),
+        cmocka_unit_test(large_memfd_is_closed_by_a_thread_and_a_small_one_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
