@@ -7,7 +7,6 @@
 #include "broker/stream.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -87,22 +86,15 @@ static bool may_send(const struct attachment *attachment)
 /* A caller who cannot be reached is noticed by its hang-up. */
 static void send_output(struct attachment *attachment, size_t which, const char *data, size_t size)
 {
-    char text[CHUNK / 3 * 4 + 8];
     struct position *position = &attachment->positions[which];
 
     while (size > 0) {
-        json_object *reply = json_object_new_object();
         size_t n = size < CHUNK ? size : CHUNK;
+        json_object *message =
+            stream_message(attachment->id, stream_names[which], data, n, position->next);
 
-        EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)data, (int)n);
-        if (!reply || json_add_string(reply, "event", "output") < 0 ||
-            json_add_string(reply, "id", attachment->id) < 0 ||
-            json_add_string(reply, "stream", stream_names[which]) < 0 ||
-            json_add_string(reply, "data", text) < 0 ||
-            json_add_uint64(reply, "offset", position->next) < 0)
-            json_object_put(reply);
-        else
-            (void)varlink_notify(attachment->call, reply, NULL, 0);
+        if (message)
+            (void)varlink_notify(attachment->call, message, NULL, 0);
         position->next += n;
         data += n;
         size -= n;

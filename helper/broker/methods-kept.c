@@ -3,8 +3,8 @@
 #include "broker/methods-runs.h"
 #include "broker/result.h"
 #include "broker/run.h"
+#include "common/base64.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -258,20 +258,20 @@ int method_remove_all(struct varlink_call *call, struct manager *manager)
 static int read_part(int fd, uint64_t offset, uint64_t length, json_object **ret)
 {
     _cleanup_free_ unsigned char *bytes = malloc(length);
-    _cleanup_free_ unsigned char *text = malloc(length / 3 * 4 + 8);
+    _cleanup_free_ char *text = NULL;
     _cleanup_json_ json_object *reply = json_object_new_object();
     struct stat st;
     ssize_t n;
 
-    if (!bytes || !text || !reply)
+    if (!bytes || !reply)
         return -ENOMEM;
     if (fstat(fd, &st) < 0)
         return -errno;
     n = pread(fd, bytes, length, (off_t)offset);
     if (n < 0)
         return -errno;
-    EVP_EncodeBlock(text, bytes, (int)n);
-    if (json_add_string(reply, "data", (char *)text) < 0 ||
+    text = base64_encode(bytes, (size_t)n, NULL);
+    if (!text || json_add_string(reply, "data", text) < 0 ||
         json_add_uint64(reply, "bytes", (uint64_t)st.st_size) < 0)
         return -ENOMEM;
     *ret = TAKE_PTR(reply);

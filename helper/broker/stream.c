@@ -1,8 +1,9 @@
 /* Keeping and passing on of a program's output, see stream.h. */
 #include "broker/stream.h"
+#include "common/base64.h"
+#include "common/cleanup.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -93,27 +94,32 @@ static void keep(struct stream *stream, const char *data, size_t size)
     stream->kept += done;
 }
 
+json_object *stream_message(const char *id, const char *name, const char *data, size_t size,
+                            uint64_t offset)
+{
+    _cleanup_free_ char *text = base64_encode(data, size, NULL);
+    json_object *message = text ? json_object_new_object() : NULL;
+
+    if (!message || json_add_string(message, "event", "output") < 0 ||
+        (id && json_add_string(message, "id", id) < 0) ||
+        json_add_string(message, "stream", name) < 0 ||
+        json_add_string(message, "data", text) < 0 ||
+        json_add_uint64(message, "offset", offset) < 0) {
+        json_object_put(message);
+        return NULL;
+    }
+    return message;
+}
+
 static void send_messages(struct stream *stream)
 {
-    char text[CHUNK / 3 * 4 + 8];
-
     while (stream->start < stream->end) {
-        size_t n = stream->end - stream->start;
-        uint64_t offset = stream->bytes - n;
-        json_object *reply = json_object_new_object();
+        size_t left = stream->end - stream->start, n = left < CHUNK ? left : CHUNK;
+        json_object *message = stream_message(
+            NULL, stream->options.name, stream->buffer + stream->start, n, stream->bytes - left);
 
-        n = n < CHUNK / 3 * 3 ? n : CHUNK / 3 * 3;
-        EVP_EncodeBlock((unsigned char *)text, (unsigned char *)stream->buffer + stream->start,
-                        (int)n);
         stream->start += n;
-        if (!reply || json_add_string(reply, "event", "output") < 0 ||
-            json_add_string(reply, "stream", stream->options.name) < 0 ||
-            json_add_string(reply, "data", text) < 0 ||
-            json_add_uint64(reply, "offset", offset) < 0) {
-            json_object_put(reply);
-            break;
-        }
-        if (varlink_notify(stream->options.call, reply, NULL, 0) < 0)
+        if (!message || varlink_notify(stream->options.call, message, NULL, 0) < 0)
             break;
     }
     stream->start = stream->end = 0;

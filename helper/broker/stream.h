@@ -47,6 +47,11 @@ void stream_resume(struct stream *stream);
 /* The caller is gone. */
 void stream_forget_caller(struct stream *stream);
 
+/* The event that tells a caller of output: @size bytes, the first of which is the @offset-th of the
+ * stream @name; @id of the run may be NULL. Returns NULL out of memory. */
+json_object *stream_message(const char *id, const char *name, const char *data, size_t size,
+                            uint64_t offset);
+
 /* The read end of the program's pipe, borrowed; -1: it ended. */
 int stream_source(const struct stream *stream);
 uint64_t stream_bytes(const struct stream *stream);
