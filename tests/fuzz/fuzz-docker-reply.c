@@ -4,6 +4,7 @@
  * request, with a byte 0xff between two. What comes out must be within its bounds, and fit to be
  * shown. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -122,6 +123,7 @@ static void remove_socket(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
+    sigset_t all, before;
     pthread_t thread;
 
     (void)argc;
@@ -134,7 +136,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     check(bind(peer.listener, (struct sockaddr *)&address, sizeof(address)) == 0);
     atexit(remove_socket);
     check(listen(peer.listener, 16) == 0);
+    /* The fuzzer's alarm is for the thread that fuzzes. */
+    sigfillset(&all);
+    check(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
     check(pthread_create(&thread, NULL, serve, NULL) == 0);
+    check(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     return 0;
 }
 

@@ -20,28 +20,37 @@ struct transfer {
 
 int http_open(const char *socket, struct http *ret)
 {
-    CURL *curl = curl_easy_init();
-
-    if (!curl)
-        return -ENOMEM;
-    if (curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket) != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_PROXY, "") != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L) != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK) {
-        curl_easy_cleanup(curl);
-        return -ENOMEM;
-    }
-    ret->curl = curl;
-    return 0;
+    *ret = (struct http){ .socket = socket, .multi = curl_multi_init() };
+    return ret->multi ? 0 : -ENOMEM;
 }
 
 void http_close(struct http *http)
 {
     if (http->curl)
         curl_easy_cleanup(http->curl);
-    http->curl = NULL;
+    if (http->multi)
+        curl_multi_cleanup(http->multi);
+    *http = (struct http){ 0 };
+}
+
+/* For one request. Before version 8.1 libcurl takes a line that begins with a space, as the first
+ * of a reply's head, for more of the last header of the handle's reply before, which it has freed
+ * (https://github.com/curl/curl/issues/11101). */
+static CURL *open_handle(struct http *http)
+{
+    CURL *curl = curl_easy_init();
+
+    if (http->curl)
+        curl_easy_cleanup(http->curl);
+    http->curl = curl;
+    if (!curl || curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, http->socket) != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_PROXY, "") != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L) != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") != CURLE_OK ||
+        curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK)
+        return NULL;
+    return curl;
 }
 
 void http_reply_release(struct http_reply *reply)
@@ -54,7 +63,8 @@ const char *http_header(struct http *http, const char *name)
 {
     struct curl_header *header;
 
-    return curl_easy_header(http->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
+    return http->curl &&
+                   curl_easy_header(http->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK
                ? header->value
                : NULL;
 }
@@ -159,7 +169,6 @@ static int curl_error(CURL *curl, CURLcode code)
     }
 }
 
-/* Everything that one request needs is set, so nothing of the one before is left. */
 static CURLcode set_options(CURL *curl, const struct http_request *request,
                             struct transfer *transfer, const char *url, struct curl_slist *headers)
 {
@@ -195,30 +204,27 @@ static CURLcode set_options(CURL *curl, const struct http_request *request,
     return code;
 }
 
-/* As curl_easy_perform(), but for a transfer that ends early when @until can be read. */
-static CURLcode perform_until(CURL *curl, int until, bool *ret_early)
+/* As curl_easy_perform(), but a transfer ends early when @until can be read, unless that is 0. */
+static CURLcode transfer_until(struct http *http, int until, bool *ret_early)
 {
-    CURLM *multi = curl_multi_init();
     struct curl_waitfd extra = { .fd = until, .events = CURL_WAIT_POLLIN };
     CURLcode code = CURLE_OUT_OF_MEMORY;
     int running = 1, left;
 
-    if (!multi || curl_multi_add_handle(multi, curl) != CURLM_OK) {
-        curl_multi_cleanup(multi);
+    if (curl_multi_add_handle(http->multi, http->curl) != CURLM_OK)
         return code;
-    }
     while (!*ret_early && running > 0) {
         extra.revents = 0;
-        if (curl_multi_perform(multi, &running) != CURLM_OK ||
-            (running > 0 && curl_multi_poll(multi, &extra, 1, 1000, NULL) != CURLM_OK))
+        if (curl_multi_perform(http->multi, &running) != CURLM_OK ||
+            (running > 0 &&
+             curl_multi_poll(http->multi, &extra, until > 0, 1000, NULL) != CURLM_OK))
             break;
         *ret_early = running > 0 && extra.revents != 0;
     }
-    for (CURLMsg *message; (message = curl_multi_info_read(multi, &left));)
+    for (CURLMsg *message; (message = curl_multi_info_read(http->multi, &left));)
         if (message->msg == CURLMSG_DONE)
             code = message->data.result;
-    curl_multi_remove_handle(multi, curl);
-    curl_multi_cleanup(multi);
+    curl_multi_remove_handle(http->multi, http->curl);
     return code;
 }
 
@@ -226,22 +232,22 @@ static int perform(struct http *http, const struct http_request *request, struct
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
     _cleanup_free_ char *url = NULL;
+    CURL *curl = open_handle(http);
 
-    if (!headers || asprintf(&url, HOST "%s", request->path) < 0) {
+    if (!curl || !headers || asprintf(&url, HOST "%s", request->path) < 0) {
         url = NULL;
         curl_slist_free_all(headers);
         return -ENOMEM;
     }
-    CURLcode code = set_options(http->curl, request, transfer, url, headers);
+    CURLcode code = set_options(curl, request, transfer, url, headers);
     bool early = false;
     if (code == CURLE_OK)
-        code = request->until > 0 ? perform_until(http->curl, request->until, &early)
-                                  : curl_easy_perform(http->curl);
+        code = transfer_until(http, request->until, &early);
     if (early)
         transfer->error = -EALREADY;
-    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
-    return transfer->error != 0 ? transfer->error : curl_error(http->curl, code);
+    return transfer->error != 0 ? transfer->error : curl_error(curl, code);
 }
 
 int http_stream(struct http *http, const struct http_request *request,
@@ -251,7 +257,8 @@ int http_stream(struct http *http, const struct http_request *request,
     long status = 0;
 
     int r = perform(http, request, &transfer);
-    curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (r == 0)
+        curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
     if (r == 0)
         *ret = (struct http_reply){ (unsigned)status, parse(transfer.data, transfer.size) };
     free(transfer.data);

@@ -13,7 +13,9 @@
 #define HTTP_REPLY_MAX (4 * 1024 * 1024)
 
 struct http {
-    CURL *curl; /* keeps the connection between requests */
+    const char *socket;
+    CURLM *multi; /* keeps the connection between requests */
+    CURL *curl;   /* of the last request, for its reply's headers */
 };
 
 struct http_request {
@@ -40,7 +42,7 @@ struct http_stream {
     void *userdata;
 };
 
-/* Returns 0 or -ENOMEM. @socket is the daemon's, an absolute path. */
+/* Returns 0 or -ENOMEM. @socket is the daemon's, an absolute path, which stays. */
 int http_open(const char *socket, struct http *ret);
 void http_close(struct http *http);
 

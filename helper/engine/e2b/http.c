@@ -38,11 +38,8 @@ int http_open(const struct config *config, struct http *ret)
 
 void http_close(struct http *http)
 {
-    if (http->idle)
-        curl_easy_cleanup(http->idle);
     if (http->multi)
         curl_multi_cleanup(http->multi);
-    http->idle = NULL;
     http->multi = NULL;
 }
 
@@ -439,10 +436,12 @@ static void read_reply(struct http_transfer *t, struct http_reply *ret)
     ret->text = TAKE_PTR(t->text);
 }
 
+/* Each request has a handle of its own: before version 8.1 libcurl takes a line that begins with a
+ * space, as the first of a reply's head, for more of the last header of the handle's reply before,
+ * which it has freed (https://github.com/curl/curl/issues/11101). */
 int http_perform(struct http *http, const struct http_request *request, struct http_reply *ret)
 {
-    struct http_transfer t = { .request = request,
-                               .curl = http->idle ? TAKE_PTR(http->idle) : curl_easy_init() };
+    struct http_transfer t = { .request = request, .curl = curl_easy_init() };
 
     if (!t.curl)
         return -ENOMEM;
@@ -458,9 +457,6 @@ int http_perform(struct http *http, const struct http_request *request, struct h
     curl_mime_free(t.form);
     free_headers(&t);
     free(t.text);
-    if (http->idle)
-        curl_easy_cleanup(t.curl);
-    else
-        http->idle = t.curl;
+    curl_easy_cleanup(t.curl);
     return r;
 }

@@ -29,8 +29,7 @@ struct http_watch {
 
 struct http {
     const struct config *config;
-    CURLM *multi;
-    CURL *idle; /* an unused handle, kept for the next request */
+    CURLM *multi; /* keeps connections between requests */
     struct http_watch watches[HTTP_WATCHES_MAX];
     size_t n_watches;
     uint64_t deadline_usec; /* of CLOCK_MONOTONIC, for everything: -ETIME; UINT64_MAX: none */
