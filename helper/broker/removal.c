@@ -5,6 +5,8 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 
@@ -14,6 +16,7 @@
 struct removal {
     struct manager *manager;
     struct removal *next;
+    char run_id[RUN_ID_TEXT];
     int engine;
     sd_event_source *word, *patience;
     struct audit_record record; /* but for what became of it */
@@ -34,11 +37,25 @@ static struct removal *removal_free(struct removal *removal)
     return NULL;
 }
 
+/* The run may be there still, and whoever goes on with it makes no second record. */
+static void tell_run(const struct removal *removal, bool cleaned)
+{
+    for (struct run *run = removal->manager->runs; run; run = run->next) {
+        if (strcmp(run->id, removal->run_id) != 0)
+            continue;
+        run->facts.ended.stands = false;
+        run->facts.ended.cleaned = cleaned;
+        run_note_live(run);
+        return;
+    }
+}
+
 static void conclude(struct removal *removal, bool cleaned)
 {
     struct manager *manager = removal->manager;
 
     (void)run_audit_end_cleanup(manager->audit, &removal->record, cleaned);
+    tell_run(removal, cleaned);
     removal_free(removal);
     manager_run_gone(manager);
 }
@@ -76,6 +93,7 @@ int removal_await(struct run *run, int engine)
     }
     removal->manager = manager;
     removal->next = NULL;
+    snprintf(removal->run_id, sizeof(removal->run_id), "%s", run->id);
     removal->engine = engine;
     removal->word = removal->patience = NULL;
     int r = sd_event_add_io(manager->event, &removal->word, engine, EPOLLIN, on_word, removal);

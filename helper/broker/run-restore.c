@@ -338,10 +338,12 @@ static int restore_sandbox(struct run *run, struct fd_store *store, const struct
 
     for (size_t i = 0; i < 3; i++)
         descriptors[i] = take(store, run->id, RUN_STORED_ENGINE + i);
-    /* What is over says nothing any more, and its word is known. */
-    if (live->have_ended || live->is_over)
-        for (size_t i = 0; i < 2; i++)
-            descriptors[i] = close_fd(descriptors[i]);
+    /* What is over says nothing any more, and its word is known; but for that it is removed. */
+    if (live->have_ended || live->is_over) {
+        if (!live->have_ended || !live->ended.stands)
+            descriptors[0] = close_fd(descriptors[0]);
+        descriptors[1] = close_fd(descriptors[1]);
+    }
     if (descriptors[2] < 0) {
         close_fd(descriptors[0]);
         close_fd(descriptors[1]);

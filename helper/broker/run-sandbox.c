@@ -83,6 +83,9 @@ static void leave_sandbox(struct run *run)
     run_cloud_over(run);
     if (engine >= 0 && removal_await(run, engine) >= 0)
         return;
+    /* That is on record by the process that was here before. */
+    if (run->is_over && !stands)
+        return;
     if (facts->have_ended || run->go_usec != 0 || stands_elsewhere(run))
         (void)run_audit_cleanup(run, facts->have_ended && facts->ended.cleaned);
 }

@@ -34,6 +34,12 @@ def said(machine, run_id):
     return machine.run(["cat", f"/var/lib/sbxctl/staging/{run_id}/stdout"]).text
 
 
+def removals(machine, run_id):
+    """What is on record of the end of the run's sandbox."""
+    wanted = (f"SBXCTL_RUN_ID={run_id}", "MESSAGE_ID=a6f9153cf261463fbc52efd749aae1c3")
+    return [entry["SBXCTL_RESULT"] for entry in machine.journal(*wanted)]
+
+
 def begun(machine, script, **parameters):
     run_id = detach(machine, script, **parameters)
     machine.wait_for(lambda: said(machine, run_id), 20, "it to say something")
@@ -130,7 +136,44 @@ def test_outputs_that_were_being_saved_are_saved_by_the_next_helper(machine, det
     result = result_of(machine, run_id)
     assert result["exitCode"] == 3 and result["stdout"]["text"] == "before\nafter\n"
     assert machine.read(f"/var/lib/sbxctl/users/1000/{run_id}/files/made", user="alice") == b"made"
+    assert removals(machine, run_id) == ["removed"]
     nothing_left(machine)
+
+
+REMOVED_LATE = """
+import fcntl, sys, termios, time
+from engine_double import *
+def scenario(engine):
+    launcher = engine.go()
+    launcher.hang_up_streams()
+    launcher.exited(alone=1)
+    assert engine.hear()["type"] == "kill"
+    engine.ended(cleaned=False, stands=True, leftovers=0)
+    while int.from_bytes(fcntl.ioctl(engine.sock, termios.TIOCOUTQ, bytes(4)), sys.byteorder) > 0:
+        time.sleep(0.01)  # until it is read
+    print("over", flush=True)
+    input()
+    engine.say("removed", cleaned=True)
+    engine.hung_up()
+serve(scenario)
+"""
+
+
+def test_the_next_helper_hears_that_a_sandbox_is_removed(machine):
+    good(machine, "GetPolicy")
+    pid = machine.main_pid()
+    store = machine.run(["pgrep", "-P", str(pid), "-x", "sbxctl-store"], check=True).text.strip()
+    playing = machine.popen(machine.python(REMOVED_LATE))
+    assert playing.popen.stdout.readline() == b"up\n"
+    with stopped(machine, store):
+        run_id = detach(machine, "print(4)", engine="double")
+        assert playing.popen.stdout.readline() == b"over\n"
+        kill(machine)
+    assert result_of(machine, run_id)["status"] == "succeeded"
+    playing.popen.stdin.write(b"\n")
+    playing.popen.stdin.flush()
+    assert playing.finish().text == "played\n"
+    machine.wait_for(lambda: removals(machine, run_id) == ["removed"], 10, "the record of the removal")
 
 
 def test_a_helper_that_is_stopped_ends_all_and_says_lost(machine):
