@@ -166,6 +166,91 @@ engine.hung_up()
     assert machine.read(f"/var/lib/sbxctl/users/1000/{played.record['id']}/files/out", user="alice") == b"late!"
 
 
+# The launcher's word that nothing lives any more is as untrusted as the program: what goes on all the same, in the directory
+# of the workspace, while its outputs are saved.
+GOES_ON = """
+import threading
+def make(name, data):
+    with open(name, "wb") as file:
+        file.write(data)
+def grow():
+    with open("grows", "ab") as file:
+        file.write(bytes(1 << 16))
+        if file.tell() > 4 << 20:
+            file.truncate(0)
+def shrink():
+    os.truncate("shrinks", 4 << 20)
+    os.truncate("shrinks", 0)
+def dig():
+    for offset in range(0, 1 << 20, 8192):
+        libc.fallocate(holes, 3, ctypes.c_long(offset), ctypes.c_long(4096))  # FALLOC_FL_PUNCH_HOLE
+    os.pwrite(holes, MINE, 0)
+def become_others():
+    for make_other in lambda: os.symlink("/etc/shadow", "other"), lambda: os.mkfifo("other"), lambda: os.mkdir("other"):
+        make_other()
+        os.rename("one", "gone")
+        os.rename("other", "one")
+        os.rename("one", "other")
+        os.rename("gone", "one")
+        (os.rmdir if os.path.isdir("other") and not os.path.islink("other") else os.unlink)("other")
+def become_link():
+    os.rename("folder", "hidden")
+    os.symlink("/etc", "folder")
+    os.unlink("folder")
+    os.rename("hidden", "folder")
+def make_more():
+    for i in range(2000):
+        make(f"many/{os.urandom(8).hex()}", b"mine")
+    for name in os.listdir("many"):
+        os.unlink(f"many/{name}")
+MINE = b"mine" * (1 << 18)
+launcher = engine.go()
+os.fchdir(launcher.workspace)
+for name in "grows", "shrinks", "holes", "one":
+    make(name, MINE)
+for name in "folder", "many":
+    os.mkdir(name)
+    for i in range(100):
+        make(f"{name}/{i}", b"mine")
+holes = os.open("holes", os.O_RDWR)
+is_over, turns = False, []
+def go_on(what):
+    while not is_over:
+        what()
+    turns.append(what)
+threads = [threading.Thread(target=go_on, args=[what]) for what in (grow, shrink, dig, become_others, become_link, make_more)]
+for thread in threads:
+    thread.start()
+launcher.hang_up_streams()
+launcher.exited(alone=1)
+engine.finish()
+while os.listdir("/var/lib/sbxctl/staging"):
+    pass
+is_over = True
+for thread in threads:
+    thread.join()
+assert len(turns) == len(threads)
+"""
+
+
+def test_what_goes_on_while_outputs_are_saved_gets_no_more_than_others(machine, double):
+    began = time.monotonic()
+    for _ in range(4):
+        record = kept(machine, double.play(GOES_ON).record)
+        assert record["status"] == "succeeded", record
+        base = f"/var/lib/sbxctl/users/1000/{record['id']}/files/"
+        sizes = {}
+        for line in machine.run(["find", base, "-printf", "%y %U %m %s %P\\n"], check=True).text.splitlines():
+            kind, owner, mode, size, name = line.split(" ")
+            assert kind in "fd" and owner == "1000" and mode in ("600", "700"), line
+            if kind == "f":
+                sizes[name] = int(size)
+        assert sizes == {file["name"]: file["bytes"] for file in record["files"]}
+        assert machine.run(["grep", "-rq", "root:", base]).status == 1
+        assert 1 <= len(sizes) <= 1000 and sum(sizes.values()) <= 256 << 20
+    assert time.monotonic() - began < 4 * BOUND * machine.patience
+
+
 def removal(machine, played):
     """What became of the sandbox, once that is on record."""
     wanted = (f"SBXCTL_RUN_ID={played.record['id']}", "SBXCTL_SANDBOX_ID=double-1", "MESSAGE_ID=a6f9153cf261463fbc52efd749aae1c3")
