@@ -356,7 +356,7 @@ static int sync_file(int dirfd, const char *id)
     snprintf(name, sizeof(name), "%s" SUFFIX, id);
     _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return -errno;
+        return errno == ENOENT ? 0 : -errno; /* somebody took it away: it is read no more */
     return fdatasync(fd) < 0 ? -errno : 0;
 }
 

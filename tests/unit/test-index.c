@@ -607,6 +607,19 @@ static void what_a_users_runs_take_is_that_of_all_that_ended(void **state)
     json_object_put(result);
 }
 
+/* Else the next detached run could not be noted, and all that follow. */
+static void entry_that_somebody_took_away_holds_up_no_other(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_close_ int dir = open_index_directory(f);
+
+    assert_int_equal(index_put(f->index, OTHER_ID, 1, 1, false, f->result), 0);
+    assert_int_equal(index_put(f->index, RUN_ID, 1, 2, false, f->result), 0);
+    assert_int_equal(unlinkat(dir, RUN_ID ".json", 0), 0);
+    assert_int_equal(index_sync(f->index), 0);
+    assert_int_equal(files_synced, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -636,6 +649,7 @@ int main(void)
         T(end_of_the_process_brings_entries_to_the_disk),
         T(what_did_not_come_to_the_disk_is_tried_again),
         T(removed_entry_is_not_waited_for),
+        T(entry_that_somebody_took_away_holds_up_no_other),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
