@@ -53,8 +53,8 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void update_idle(struct manager *manager)
 {
-    bool idle = !manager->connected && !manager->runs && !pool_is_held(manager->pool) &&
-                !keeper_is_busy(manager->keeper);
+    bool idle = !manager->connected && !manager->runs && !manager->removals &&
+                !pool_is_held(manager->pool) && !keeper_is_busy(manager->keeper);
 
     manager->idle = sd_event_source_disable_unref(manager->idle);
     if (manager->stopping && !run_any_left(manager) && !manager->removals)

@@ -300,6 +300,26 @@ def test_an_engine_that_does_not_tell_of_the_removal_is_on_record(machine, doubl
     assert removal(machine, played) == ["not confirmed"]
 
 
+def test_the_helper_does_not_exit_on_idle_before_a_sandbox_is_removed(machine, double):
+    with machine.configured("[Pool]\nSize=0\n[Helper]\nIdleExit=1s\n", name="91-test"):
+        playing = double.start(
+            f"""{STANDS}
+engine.sock.settimeout(3)
+try:
+    engine.hear()
+except TimeoutError:  # it did not hang up
+    engine.say("removed", cleaned=True)
+"""
+        )
+        result = machine.sbxctl(["run", "--engine", "double", "-c", "print(4)"], timeout=BOUND)
+        assert playing.finish(timeout=60).text == "played\n"
+        assert removal(machine, Played(result, double.last_run(), 0)) == ["removed"]
+        helper = machine.main_pid()
+        machine.wait_for(lambda: machine.main_pid() != helper, 10, "the helper to exit")
+    assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
+    double.descriptors = double.held()
+
+
 # ---- silence and death
 
 
