@@ -21,6 +21,9 @@ struct sandbox {
     enum owed owed;
     sd_event_source *engine_source, *launcher_source;
     bool ready;
+    bool exited;  /* the launcher said so */
+    bool is_held; /* the engine's word, until the sandbox is removed */
+    struct engine_ended held;
     sandbox_fn fn;
     void *userdata;
 };
@@ -152,6 +155,7 @@ static int on_launcher(sd_event_source *source, int fd, uint32_t revents, void *
         event = understand(sandbox, &packet, (size_t)n, fds, n_fds);
     if (event.type == SANDBOX_LAUNCHER_GONE)
         drop_launcher(sandbox);
+    sandbox->exited = sandbox->exited || event.type == SANDBOX_EXITED;
     sandbox->fn(&event, sandbox->userdata);
     packet_close_fds(fds);
     return 0;
@@ -198,6 +202,19 @@ static int adopt_ready(struct sandbox *sandbox, int fds[PACKET_FDS_MAX], size_t 
     return r < 0 ? r : watch_launcher(sandbox, sd_event_source_get_event(sandbox->engine_source));
 }
 
+/* Nothing but the launcher lives in a sandbox that stands, says the engine, which takes the last
+ * process for it. Where the launcher did not say that the program ended, it may be the program: who
+ * killed the launcher is not believed to be dead before all is. Returns whether more is to come. */
+static bool hold_ended(struct sandbox *sandbox, const struct engine_ended *ended)
+{
+    if (sandbox->is_held || !ended->stands || sandbox->exited)
+        return false;
+    sandbox->is_held = true;
+    sandbox->held = *ended;
+    sandbox->held.stands = false;
+    return true;
+}
+
 static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
     struct sandbox *sandbox = userdata;
@@ -209,6 +226,10 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
 
     if (r == -EAGAIN)
         return 0;
+    if (r > 0 && message.type == ENGINE_ENDED && hold_ended(sandbox, &message.ended)) {
+        packet_close_fds(fds);
+        return 0;
+    }
     if (r <= 0) {
         event.error = r;
     } else {
@@ -238,6 +259,12 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
             break; /* not for us to hear */
         }
         packet_close_fds(fds);
+    }
+    if (sandbox->is_held) {
+        bool cleaned = r > 0 && message.type == ENGINE_REMOVED && message.removed.cleaned;
+        message.ended = sandbox->held;
+        message.ended.cleaned = cleaned;
+        event = (struct sandbox_event){ SANDBOX_ENDED, .ended = &message.ended };
     }
     /* After its last word there is nothing more to hear; the engine goes on cleaning and sees our
      * end of file when the sandbox is freed. */

@@ -251,6 +251,40 @@ def test_what_goes_on_while_outputs_are_saved_gets_no_more_than_others(machine, 
     assert time.monotonic() - began < 4 * BOUND * machine.patience
 
 
+def test_a_sandbox_whose_launcher_was_killed_is_removed_before_outputs_are_saved(machine, double):
+    # The engine counts one process and takes it for the launcher.
+    played = double.play(
+        f"""{WRITES}
+launcher.sock.close()
+assert engine.hear()["type"] == "kill"
+engine.ended(cleaned=False, stands=True, leftovers=0)
+assert not is_saved_in(0.5)
+write("late!")
+engine.say("removed", cleaned=True)
+engine.hung_up()
+"""
+    )
+    assert played.record["status"] == "killed", played.record
+    assert machine.read(f"/var/lib/sbxctl/users/1000/{played.record['id']}/files/out", user="alice") == b"late!"
+    assert removal(machine, played) == ["removed"]
+
+
+@pytest.mark.parametrize("end", ["pass", "engine.ended()", "engine.say_bytes(b'{')"], ids=["hangs up", "says it again", "nonsense"])
+def test_an_engine_that_lost_its_launcher_and_goes_is_on_record(machine, double, end):
+    played = double.play(
+        f"""
+        launcher = engine.go()
+        launcher.hang_up_streams()
+        launcher.sock.close()
+        assert engine.hear()["type"] == "kill"
+        engine.ended(cleaned=False, stands=True, leftovers=0)
+        {end}
+        """
+    )
+    assert played.record["status"] == "killed" and played.took < ENDING, vars(played)
+    assert removal(machine, played) == ["not confirmed"]
+
+
 def removal(machine, played):
     """What became of the sandbox, once that is on record."""
     wanted = (f"SBXCTL_RUN_ID={played.record['id']}", "SBXCTL_SANDBOX_ID=double-1", "MESSAGE_ID=a6f9153cf261463fbc52efd749aae1c3")
