@@ -396,24 +396,40 @@ static void next_job_is_done_by_the_child_that_waits_for_it(void **state)
     }
 }
 
+static int open_process(pid_t pid)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    assert_true(pidfd >= 0);
+    return pidfd;
+}
+
+static void await_end(int pidfd)
+{
+    struct pollfd ended = { .fd = pidfd, .events = POLLIN };
+
+    assert_int_equal(poll(&ended, 1, 10 * 1000), 1);
+    close(pidfd);
+}
+
 static void killed_spare_child_is_no_loss(void **state)
 {
     struct fixture *f = *state;
+    pid_t spare = spare_pid(0);
+    int pidfd = open_process(spare);
 
-    assert_int_equal(kill(spare_pid(0), SIGKILL), 0);
+    assert_int_equal(kill(spare, SIGKILL), 0);
+    await_end(pidfd);
     publish_run_of(f, RUN_ID);
 }
 
 static void spare_child_ends_with_the_store(void **state)
 {
     struct fixture *f = *state;
-    pid_t spare = spare_pid(0);
-    struct pollfd ended = { .fd = (int)syscall(SYS_pidfd_open, spare, 0), .events = POLLIN };
+    int pidfd = open_process(spare_pid(0));
 
-    assert_true(ended.fd >= 0);
     f->store = store_free(f->store);
-    assert_int_equal(poll(&ended, 1, 10 * 1000), 1);
-    close(ended.fd);
+    await_end(pidfd);
 }
 
 static void confined_process_makes_no_socket_and_runs_no_program(void **state)
