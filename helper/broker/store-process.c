@@ -31,7 +31,8 @@ struct process {
     int sock, state, signals;
     int hand[2]; /* to the spare one, and its end */
     pid_t pid;
-    pid_t spare; /* a child that waits for its job; 0: none */
+    pid_t spare;     /* a child that waits for its job; 0: none */
+    bool spare_died; /* without one: the next comes after the next job, not again and again */
     struct running running[STORE_RUNNING_MAX];
     struct waiting waiting[STORE_WAITING_MAX]; /* first come, first served */
     size_t n_waiting;
@@ -119,7 +120,7 @@ static void make_spare(struct process *p)
     for (size_t i = 0; i < STORE_RUNNING_MAX; i++)
         if (p->running[i].pid != 0)
             return;
-    if (p->spare != 0 || p->n_waiting > 0)
+    if (p->spare != 0 || p->spare_died || p->n_waiting > 0)
         return;
     pid_t pid = fork();
     if (pid == 0)
@@ -135,6 +136,7 @@ static pid_t start_job(struct process *p, const struct waiting *w)
     pid_t pid = p->spare;
 
     p->spare = 0;
+    p->spare_died = false;
     if (pid > 0 && packet_send(p->hand[0], &w->request, sizeof(w->request), fds,
                                w->workspace >= 0 ? 3 : 2) >= 0)
         return pid;
@@ -173,8 +175,10 @@ static void reap_jobs(struct process *p)
     while (read(p->signals, &info, sizeof(info)) > 0)
         ;
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-        if (p->spare == pid)
+        if (p->spare == pid) {
             p->spare = 0;
+            p->spare_died = true;
+        }
         for (size_t i = 0; i < STORE_RUNNING_MAX; i++)
             if (p->running[i].pid == pid)
                 p->running[i].pid = 0;

@@ -421,6 +421,7 @@ static void killed_spare_child_is_no_loss(void **state)
     assert_int_equal(kill(spare, SIGKILL), 0);
     await_end(pidfd);
     publish_run_of(f, RUN_ID);
+    assert_int_not_equal(spare_pid(spare), 0);
 }
 
 static void spare_child_ends_with_the_store(void **state)
