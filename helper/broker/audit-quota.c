@@ -49,7 +49,7 @@ static int tell(struct audit_quota *quota, const struct user *user)
     if (user->uid != OTHERS)
         audit_add_u64(&record, "UID", user->uid);
     audit_add_u64(&record, "HELD_BACK", user->held_back);
-    return audit_send(quota->audit, &record);
+    return audit_tell(quota->audit, &record);
 }
 
 /* Begins a new interval. Only what nobody took the record of is kept for it. */

@@ -15,14 +15,32 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 /* Notice, so that MaxLevelStore= of a usual journald.conf keeps it; authpriv, for those who forward
  * to syslog. */
 #define COMMON_FIELDS "PRIORITY=5\nSYSLOG_FACILITY=10\nSYSLOG_IDENTIFIER=sbxctl-helper\n"
 
+/* What waits for the journal together, at most; and how often it is asked, and for how long at the
+ * end. */
+#define LATE_MAX ((size_t)1024 * 1024)
+#define RETRY_USEC (20 * 1000ULL)
+#define LAST_MSEC 1000
+
+/* A record that the journal has not taken yet. */
+struct late {
+    struct late *next;
+    size_t size;
+    char data[];
+};
+
 struct audit {
     int fd; /* connected, or -1 */
     struct sockaddr_un address;
+    sd_event *event; /* NULL: nothing waits */
+    sd_event_source *retry;
+    struct late *first, **end; /* oldest first */
+    size_t late_bytes;
 };
 
 struct audit_text {
@@ -164,44 +182,121 @@ int audit_open(const char *socket_path, struct audit **ret)
     if (!audit)
         return -ENOMEM;
     audit->fd = -1;
+    audit->end = &audit->first;
     audit->address.sun_family = AF_UNIX;
     strcpy(audit->address.sun_path, socket_path);
     *ret = audit;
     return 0;
 }
 
-struct audit *audit_close(struct audit *audit)
-{
-    if (audit)
-        close_fd(audit->fd);
-    free(audit);
-    return NULL;
-}
-
-static int send_once(struct audit *audit, const struct audit_record *record)
+static int send_once(struct audit *audit, const char *data, size_t size)
 {
     ssize_t n;
 
     if (audit->fd < 0)
         return -ENOTCONN;
     do
-        n = send(audit->fd, record->data, record->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = send(audit->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     /* A datagram goes as a whole or not at all. */
     return n < 0 ? -errno : 0;
 }
 
-int audit_send(struct audit *audit, struct audit_record *record)
+static int send_data(struct audit *audit, const char *data, size_t size)
 {
-    if (record->error < 0)
-        return record->error;
-    int r = send_once(audit, record);
+    int r = send_once(audit, data, size);
+
     if (r == -ENOTCONN || r == -ECONNREFUSED || r == -ECONNRESET || r == -ENOENT || r == -EPIPE) {
         r = audit_connect(audit);
         if (r == 0)
-            r = send_once(audit, record);
+            r = send_once(audit, data, size);
     }
     return r;
+}
+
+int audit_send(struct audit *audit, struct audit_record *record)
+{
+    return record->error < 0 ? record->error : send_data(audit, record->data, record->size);
+}
+
+/* ---- What waits ---- */
+
+/* Sends it, as far as it is taken. */
+static void send_late(struct audit *audit)
+{
+    for (struct late *late; (late = audit->first);) {
+        if (send_data(audit, late->data, late->size) == -EAGAIN)
+            return;
+        audit->first = late->next;
+        audit->late_bytes -= late->size;
+        free(late);
+    }
+    audit->end = &audit->first;
+}
+
+static int retry_soon(struct audit *audit);
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+    struct audit *audit = userdata;
+
+    audit->retry = sd_event_source_disable_unref(audit->retry);
+    send_late(audit);
+    if (audit->first)
+        (void)retry_soon(audit);
+    return 0;
+}
+
+static int retry_soon(struct audit *audit)
+{
+    return audit->retry ? 0
+                        : sd_event_add_time_relative(audit->event, &audit->retry, CLOCK_MONOTONIC,
+                                                     RETRY_USEC, 0, on_retry, audit);
+}
+
+static int keep(struct audit *audit, const struct audit_record *record)
+{
+    if (!audit->event || record->size > LATE_MAX - audit->late_bytes || retry_soon(audit) < 0)
+        return -EAGAIN;
+    struct late *late = malloc(sizeof(*late) + record->size);
+    if (!late)
+        return -ENOMEM;
+    late->next = NULL;
+    late->size = record->size;
+    memcpy(late->data, record->data, record->size);
+    *audit->end = late;
+    audit->end = &late->next;
+    audit->late_bytes += late->size;
+    return 0;
+}
+
+int audit_tell(struct audit *audit, struct audit_record *record)
+{
+    int r = audit->first && record->error == 0 ? -EAGAIN : audit_send(audit, record);
+
+    return r == -EAGAIN ? keep(audit, record) : r;
+}
+
+void audit_attach(struct audit *audit, sd_event *event)
+{
+    audit->event = sd_event_ref(event);
+}
+
+struct audit *audit_close(struct audit *audit)
+{
+    if (!audit)
+        return NULL;
+    send_late(audit);
+    for (struct pollfd room = { .fd = audit->fd, .events = POLLOUT };
+         audit->first && poll(&room, 1, LAST_MSEC) > 0;)
+        send_late(audit);
+    for (struct late *late; (late = audit->first); free(late))
+        audit->first = late->next;
+    sd_event_source_disable_unref(audit->retry);
+    sd_event_unref(audit->event);
+    close_fd(audit->fd);
+    free(audit);
+    return NULL;
 }
 
 /* Connecting tells whether somebody listens, POLLOUT whether their queue has room (unix(7)): a

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <systemd/sd-event.h>
 
 #define AUDIT_SOCKET "/run/systemd/journal/socket"
 #define AUDIT_RECORD_MAX (64 * 1024)
@@ -34,7 +35,10 @@ struct audit; /* the connection to journald */
 /* Prepares for journald at @socket_path. That nobody is there yet is no error here; audit_probe()
  * and audit_send() tell. Returns 0, -ENAMETOOLONG or -ENOMEM. */
 int audit_open(const char *socket_path, struct audit **ret);
+/* What waits is sent first, if the journal takes it within a second. NULL is fine. */
 struct audit *audit_close(struct audit *audit);
+/* From here on records of audit_tell() may wait, in the loop. */
+void audit_attach(struct audit *audit, sd_event *event);
 
 /* A record being built. After an error of any add, sending fails with it; so adds need no check. */
 struct audit_record {
@@ -56,6 +60,10 @@ void audit_add_i64(struct audit_record *record, const char *field, int64_t value
 /* Hands the record to journald now. Returns 0, or a negative errno: nobody took it. Reconnects once
  * if journald was restarted. */
 int audit_send(struct audit *audit, struct audit_record *record);
+/* The same for what has happened already: should the journal have no room, it waits for some behind
+ * those that wait, in 1 MiB together. So nobody who makes many records at once has others of them
+ * lost. */
+int audit_tell(struct audit *audit, struct audit_record *record);
 /* Returns 0 if journald takes records now; -EAGAIN if it does not read; or another negative errno:
  * nobody is there. */
 int audit_probe(struct audit *audit);

@@ -142,7 +142,7 @@ static void tell(const struct keeper *keeper, const struct victim *victim, int e
     audit_add_user(&record, keeper->uid);
     audit_add(&record, "RESULT", error < 0 ? "not confirmed" : "removed");
     audit_add(&record, "REASON", error < 0 ? strerrordesc_np(-error) : victim->why);
-    (void)audit_send(keeper->manager->audit, &record);
+    (void)audit_tell(keeper->manager->audit, &record);
 }
 
 static void remove_next(struct keeper *keeper);

@@ -188,6 +188,8 @@ int manager_init(struct manager *manager, struct store *store, const char *state
     if (r >= 0)
         r = audit_open(AUDIT_SOCKET, &manager->audit);
     if (r >= 0)
+        audit_attach(manager->audit, manager->event);
+    if (r >= 0)
         r = audit_quota_new(manager->event, manager->audit, manager->config.audit_refusals,
                             AUDIT_INTERVAL_USEC, &manager->quota);
     if (r >= 0)

@@ -36,7 +36,7 @@ static void audit_rejected(struct varlink_call *call, struct manager *manager, c
     audit_add_i64(&record, "PID", peer->pid);
     audit_add(&record, "FIELD", field);
     audit_add(&record, "REASON", reason);
-    (void)audit_send(manager->audit, &record);
+    (void)audit_tell(manager->audit, &record);
 }
 
 static int refuse_by_policy(struct varlink_call *call, struct manager *manager,

@@ -67,7 +67,7 @@ static void audit(const struct pull *pull, const char *result, const char *diges
     audit_add(&record, "IMAGE", pull->image);
     audit_add(&record, "IMAGE_DIGEST", digest && *digest ? digest : NULL);
     audit_add(&record, "RESULT", result);
-    (void)audit_send(pull->manager->audit, &record);
+    (void)audit_tell(pull->manager->audit, &record);
 }
 
 static void fail(struct pull *pull, const char *error, json_object *fields, const char *reason)

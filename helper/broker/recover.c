@@ -59,7 +59,7 @@ static int mark_lost(struct manager *manager, const struct index_entry *entry)
     audit_add(&record, "RESULT", run_status_name(RUN_LOST));
     if (cloud_usec != UINT64_MAX)
         audit_add_u64(&record, "CLOUD_USEC", cloud_usec);
-    (void)audit_send(manager->audit, &record);
+    (void)audit_tell(manager->audit, &record);
     return index_put(manager->index, entry->id, entry->uid, entry->created_usec, true, result);
 }
 
@@ -97,7 +97,7 @@ static void tell(struct manager *manager, enum audit_event event, const char *id
         audit_add_user(&record, entry->uid);
     audit_add(&record, "RESULT", result);
     audit_add(&record, "REASON", reason);
-    (void)audit_send(manager->audit, &record);
+    (void)audit_tell(manager->audit, &record);
 }
 
 static bool discard(struct manager *manager, const char *id)
@@ -170,7 +170,7 @@ static void sweep_staging(struct manager *manager)
         return;
     audit_record_init(&record, AUDIT_SWEEP);
     audit_add_u64(&record, "FILES", removed);
-    (void)audit_send(manager->audit, &record);
+    (void)audit_tell(manager->audit, &record);
 }
 
 void recover(struct manager *manager)

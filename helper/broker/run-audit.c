@@ -188,7 +188,7 @@ int run_audit_end(struct run *run)
     if (run->outcome.signal != 0)
         audit_add(&record, "SIGNAL", sigabbrev_np(run->outcome.signal));
     add_usage(&record, run);
-    return audit_send(run->manager->audit, &record);
+    return audit_tell(run->manager->audit, &record);
 }
 
 int run_audit_connection(struct run *run, const struct egress_connection *connection)
@@ -206,7 +206,7 @@ int run_audit_connection(struct run *run, const struct egress_connection *connec
     audit_add_u64(&record, "BYTES_SENT", connection->bytes_sent);
     audit_add_u64(&record, "BYTES_RECEIVED", connection->bytes_received);
     audit_add_u64(&record, "DURATION_USEC", connection->duration_usec);
-    return audit_send(run->manager->audit, &record);
+    return audit_tell(run->manager->audit, &record);
 }
 
 int run_audit_network(struct run *run, const char *verdict, const char *rule)
@@ -220,7 +220,7 @@ int run_audit_network(struct run *run, const char *verdict, const char *rule)
     audit_add(&record, "RULE", rule);
     if (unrecorded > 0)
         audit_add_u64(&record, "CONNECTIONS", unrecorded);
-    return audit_send(run->manager->audit, &record);
+    return audit_tell(run->manager->audit, &record);
 }
 
 int run_audit_saved(struct run *run, int error)
@@ -237,7 +237,7 @@ int run_audit_saved(struct run *run, int error)
         if (json_object_object_get_ex(run->collected, "bytes", &bytes))
             audit_add_u64(&record, "FILE_BYTES", json_object_get_uint64(bytes));
     }
-    return audit_send(run->manager->audit, &record);
+    return audit_tell(run->manager->audit, &record);
 }
 
 /* What came, each a value of the field PACKAGE; as many as fit. */
@@ -273,7 +273,7 @@ int run_audit_packages(struct run *run, const struct run_packages_record *packag
         audit_add_u64(&record, "LAYER_BYTES", packages->bytes);
     add_packages(&record, run);
     add_resolved(&record, packages->resolved);
-    return audit_send(run->manager->audit, &record);
+    return audit_tell(run->manager->audit, &record);
 }
 
 void run_audit_begin_cleanup(struct run *run, struct audit_record *ret)
@@ -287,7 +287,7 @@ void run_audit_begin_cleanup(struct run *run, struct audit_record *ret)
 int run_audit_end_cleanup(struct audit *audit, struct audit_record *record, bool cleaned)
 {
     audit_add(record, "RESULT", cleaned ? "removed" : "not confirmed");
-    return audit_send(audit, record);
+    return audit_tell(audit, record);
 }
 
 int run_audit_cleanup(struct run *run, bool cleaned)

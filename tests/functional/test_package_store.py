@@ -29,7 +29,7 @@ print(json.dumps([answer(link)["error"] for link in links if link is not early])
 def store_held_up(machine):
     """Whatever the broker wants of it meanwhile, the store does afterwards."""
     assert machine.sbxctl(["policy"]).status == 0
-    pid = machine.run(["pgrep", "-x", "sbxctl-store"], check=True).text.strip()
+    pid = machine.run(["pgrep", "--oldest", "-x", "sbxctl-store"], check=True).text.strip()
     machine.run(["kill", "-STOP", pid], check=True)
     try:
         yield

@@ -225,6 +225,99 @@ static void stuck_journald_blocks_nobody_and_is_an_error(void **state)
     assert_int_equal(audit_send(f->audit, &f->record), 0);
 }
 
+/* So that the next record has no room. */
+static void fill_journal(struct fixture *f)
+{
+    audit_record_init(&f->record, AUDIT_START);
+    while (audit_send(f->audit, &f->record) == 0)
+        ;
+}
+
+static int tell(struct fixture *f, const char *name)
+{
+    audit_record_init(&f->record, AUDIT_END);
+    audit_add(&f->record, "NAME", name);
+    return audit_tell(f->audit, &f->record);
+}
+
+/* The next record that was told. */
+static const char *receive_told(struct fixture *f)
+{
+    const char *text;
+
+    while ((text = receive(f)) && !strstr(text, "SBXCTL_NAME="))
+        ;
+    return text;
+}
+
+static void assert_told(struct fixture *f, const char *line)
+{
+    const char *text = receive_told(f);
+
+    assert_non_null(text);
+    assert_true(has_line(text, line));
+}
+
+static void what_has_happened_waits_for_a_full_journal(void **state)
+{
+    struct fixture *f = *state;
+    sd_event *event = NULL;
+
+    assert_int_equal(sd_event_new(&event), 0);
+    audit_attach(f->audit, event);
+    fill_journal(f);
+    assert_int_equal(tell(f, "first"), 0);
+    assert_int_equal(tell(f, "second"), 0);
+    while (receive(f))
+        ;
+    /* There is room, and it is not for the third before the others. */
+    assert_int_equal(tell(f, "third"), 0);
+    assert_null(receive(f));
+    assert_true(sd_event_run(event, 10 * 1000 * 1000) > 0);
+    assert_told(f, "SBXCTL_NAME=first");
+    assert_told(f, "SBXCTL_NAME=second");
+    assert_told(f, "SBXCTL_NAME=third");
+    assert_int_equal(tell(f, "fourth"), 0);
+    assert_told(f, "SBXCTL_NAME=fourth");
+    sd_event_unref(event);
+}
+
+static void what_waits_has_an_end(void **state)
+{
+    struct fixture *f = *state;
+    char name[1000];
+    sd_event *event = NULL;
+    int r = 0, told = 0;
+
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    fill_journal(f);
+    assert_int_equal(tell(f, name), -EAGAIN); /* nobody would try again */
+    assert_int_equal(sd_event_new(&event), 0);
+    audit_attach(f->audit, event);
+    while (told < 100000 && (r = tell(f, name)) == 0)
+        told++;
+    assert_int_equal(r, -EAGAIN);
+    assert_in_range(told, 500, 1100);
+    sd_event_unref(event);
+}
+
+static void what_waits_is_sent_at_the_end(void **state)
+{
+    struct fixture *f = *state;
+    sd_event *event = NULL;
+
+    assert_int_equal(sd_event_new(&event), 0);
+    audit_attach(f->audit, event);
+    fill_journal(f);
+    assert_int_equal(tell(f, "last"), 0);
+    while (receive(f))
+        ;
+    f->audit = audit_close(f->audit);
+    assert_told(f, "SBXCTL_NAME=last");
+    sd_event_unref(event);
+}
+
 static void every_event_is_explained_in_the_catalog(void **state)
 {
     int fd = open(SBXCTL_CATALOG, O_RDONLY | O_CLOEXEC);
@@ -263,6 +356,9 @@ int main(void)
         T(journald_that_is_gone_is_noticed_by_the_next_record),
         T(restarted_journald_gets_the_record),
         T(stuck_journald_blocks_nobody_and_is_an_error),
+        T(what_has_happened_waits_for_a_full_journal),
+        T(what_waits_has_an_end),
+        T(what_waits_is_sent_at_the_end),
         cmocka_unit_test(every_event_is_explained_in_the_catalog),
     };
 
