@@ -12,6 +12,7 @@ struct fixture {
     struct sockaddr_un address;
     int socket_in_place_of_journald;
     struct audit *audit;
+    sd_event *event; /* NULL: records do not wait */
     struct audit_record record;
     char received[AUDIT_RECORD_MAX + 1];
 };
@@ -53,6 +54,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     audit_close(f->audit);
+    sd_event_unref(f->event);
     stop_journald(f);
     rmdir(f->directory);
     free(f);
@@ -233,6 +235,12 @@ static void fill_journal(struct fixture *f)
         ;
 }
 
+static void let_records_wait(struct fixture *f)
+{
+    assert_int_equal(sd_event_new(&f->event), 0);
+    audit_attach(f->audit, f->event);
+}
+
 static int tell(struct fixture *f, const char *name)
 {
     audit_record_init(&f->record, AUDIT_END);
@@ -261,10 +269,8 @@ static void assert_told(struct fixture *f, const char *line)
 static void what_has_happened_waits_for_a_full_journal(void **state)
 {
     struct fixture *f = *state;
-    sd_event *event = NULL;
 
-    assert_int_equal(sd_event_new(&event), 0);
-    audit_attach(f->audit, event);
+    let_records_wait(f);
     fill_journal(f);
     assert_int_equal(tell(f, "first"), 0);
     assert_int_equal(tell(f, "second"), 0);
@@ -273,49 +279,42 @@ static void what_has_happened_waits_for_a_full_journal(void **state)
     /* There is room, and it is not for the third before the others. */
     assert_int_equal(tell(f, "third"), 0);
     assert_null(receive(f));
-    assert_true(sd_event_run(event, 10 * 1000 * 1000) > 0);
+    assert_true(sd_event_run(f->event, 10 * 1000 * 1000) > 0);
     assert_told(f, "SBXCTL_NAME=first");
     assert_told(f, "SBXCTL_NAME=second");
     assert_told(f, "SBXCTL_NAME=third");
     assert_int_equal(tell(f, "fourth"), 0);
     assert_told(f, "SBXCTL_NAME=fourth");
-    sd_event_unref(event);
 }
 
 static void what_waits_has_an_end(void **state)
 {
     struct fixture *f = *state;
     char name[1000];
-    sd_event *event = NULL;
     int r = 0, told = 0;
 
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     fill_journal(f);
     assert_int_equal(tell(f, name), -EAGAIN); /* nobody would try again */
-    assert_int_equal(sd_event_new(&event), 0);
-    audit_attach(f->audit, event);
+    let_records_wait(f);
     while (told < 100000 && (r = tell(f, name)) == 0)
         told++;
     assert_int_equal(r, -EAGAIN);
     assert_in_range(told, 500, 1100);
-    sd_event_unref(event);
 }
 
 static void what_waits_is_sent_at_the_end(void **state)
 {
     struct fixture *f = *state;
-    sd_event *event = NULL;
 
-    assert_int_equal(sd_event_new(&event), 0);
-    audit_attach(f->audit, event);
+    let_records_wait(f);
     fill_journal(f);
     assert_int_equal(tell(f, "last"), 0);
     while (receive(f))
         ;
     f->audit = audit_close(f->audit);
     assert_told(f, "SBXCTL_NAME=last");
-    sd_event_unref(event);
 }
 
 static void every_event_is_explained_in_the_catalog(void **state)
