@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/audit-events.h"
 #include "client/audit-journal.h"
 #include "client/exit-status.h"
 #include "client/say.h"

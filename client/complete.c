@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/audit-journal.h"
+#include "client/audit-events.h"
 #include "client/exit-status.h"
 #include "client/helper.h"
 #include "client/runs.h"

@@ -2,7 +2,6 @@
 #include "client/mcp-install.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,18 +76,12 @@ static int find_path(const struct client *client, char **ret)
     return n < 0 ? fail_memory() : 0;
 }
 
-/* Our own path, since an assistant that the desktop starts may have another PATH; as JSON, which
+/* The whole path, since an assistant that the desktop starts may have another PATH; as JSON, which
  * TOML reads the same. */
 static int quote_command(char **ret)
 {
-    _cleanup_json_ json_object *string = NULL;
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    _cleanup_json_ json_object *string = json_object_new_string(SBXCTL_PROGRAM);
 
-    if (n < 0)
-        return say_failure_errno(-errno, "cannot find out where sbxctl is");
-    path[n] = '\0';
-    string = json_object_new_string(path);
     *ret = string ? strdup(json_text(string, NULL)) : NULL;
     return *ret ? 0 : fail_memory();
 }

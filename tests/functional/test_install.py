@@ -13,6 +13,7 @@ PROGRAMS = [
     "/usr/lib/sbxctl/sbxctl-engine-systemd",
     "/usr/lib/sbxctl/sbxctl-egress",
     "/usr/lib/sbxctl/sbxctl-launch",
+    "/usr/lib/sbxctl/sbxctl-full",
 ]
 UNITS = [
     "sbxctl-helper.socket",
@@ -38,10 +39,22 @@ def test_programs_are_hardened_and_not_setuid(machine, program):
     assert mode == "755 root\n"
 
 
-def test_client_links_neither_libcrypto_nor_libseccomp(machine):
-    linked = machine.run(["ldd", "/usr/bin/sbxctl"], check=True).text
-    assert "json-c" in linked
-    assert "crypto" not in linked and "seccomp" not in linked
+def test_client_links_nothing_that_takes_long_to_load(machine):
+    shown = machine.run(["readelf", "--wide", "-d", "/usr/bin/sbxctl"], check=True).text
+    needed = [line.split()[-1] for line in shown.splitlines() if "(NEEDED)" in line]
+    assert needed == ["[libjson-c.so.5]", "[libc.so.6]"]
+
+
+def test_client_without_its_other_half_says_so(machine):
+    program = "/usr/lib/sbxctl/sbxctl-full"
+    machine.run(["mv", program, f"{program}.away"], check=True)
+    try:
+        for verb in ("audit", "doctor", "mcp"):
+            ran = machine.sbxctl([verb])
+            assert ran.status == 125
+            assert f"cannot start {program}: No such file or directory" in ran.errors
+    finally:
+        machine.run(["mv", f"{program}.away", program], check=True)
 
 
 def test_launcher_is_static(machine):
