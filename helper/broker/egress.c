@@ -1,6 +1,5 @@
 /* The broker's end of a connection to an egress process, see egress.h. */
 #include "broker/egress.h"
-#include "broker/socket.h"
 #include "common/cleanup.h"
 
 #include <sys/epoll.h>
@@ -85,11 +84,14 @@ static int on_egress(sd_event_source *source, int fd, uint32_t revents, void *us
     return 0;
 }
 
-int egress_new_on(sd_event *loop, int sock, egress_fn fn, void *userdata, struct egress **ret)
+int egress_new(sd_event *loop, int sock, egress_fn fn, void *userdata, struct egress **ret)
 {
-    struct egress *egress = calloc(1, sizeof(*egress));
+    struct egress *egress;
     int r;
 
+    if (sock < 0)
+        return sock;
+    egress = calloc(1, sizeof(*egress));
     if (!egress) {
         close_fd(sock);
         return -ENOMEM;
@@ -106,7 +108,7 @@ int egress_new_on(sd_event *loop, int sock, egress_fn fn, void *userdata, struct
 
 int egress_restore(sd_event *loop, int sock, egress_fn fn, void *userdata, struct egress **ret)
 {
-    int r = egress_new_on(loop, sock, fn, userdata, ret);
+    int r = egress_new(loop, sock, fn, userdata, ret);
 
     if (r >= 0)
         (*ret)->started = (*ret)->ready = true;
@@ -116,13 +118,6 @@ int egress_restore(sd_event *loop, int sock, egress_fn fn, void *userdata, struc
 int egress_descriptor(const struct egress *egress)
 {
     return egress->sock;
-}
-
-int egress_new(sd_event *loop, egress_fn fn, void *userdata, struct egress **ret)
-{
-    int sock = socket_connect_root(EGRESS_SOCKET);
-
-    return sock < 0 ? sock : egress_new_on(loop, sock, fn, userdata, ret);
 }
 
 int egress_start(struct egress *egress, const struct egress_start *start, int listener)

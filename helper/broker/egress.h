@@ -32,11 +32,9 @@ typedef void (*egress_fn)(const struct egress_event *event, void *userdata);
 /* Whether this machine has the service; it need not run. */
 bool egress_exists(void);
 
-/* Connects to the service. Returns 0, or a negative errno: -ENOENT and -ECONNREFUSED (it is not
- * there), -EAGAIN (too many wait for it), -EACCES. */
-int egress_new(sd_event *event, egress_fn fn, void *userdata, struct egress **ret);
-/* The same on a connection, non-blocking, which is the egress's from here on. */
-int egress_new_on(sd_event *event, int sock, egress_fn fn, void *userdata, struct egress **ret);
+/* On a connection to the service, non-blocking, which is the egress's from here on; or on the
+ * negative errno that there was instead. Returns 0 or that. */
+int egress_new(sd_event *event, int sock, egress_fn fn, void *userdata, struct egress **ret);
 /* The same of one that was ready for another process. */
 int egress_restore(sd_event *event, int sock, egress_fn fn, void *userdata, struct egress **ret);
 int egress_descriptor(const struct egress *egress); /* borrowed */

@@ -4,6 +4,7 @@
 #include "broker/egress.h"
 #include "broker/package-installer.h"
 #include "broker/policy-environment.h"
+#include "broker/pool.h"
 #include "broker/sandbox.h"
 #include "common/escape.h"
 #include "common/file.h"
@@ -625,7 +626,8 @@ static int connect_all(struct install *install, const struct engine_start *start
 {
     int r = index_of(install)->is_directory
                 ? 0
-                : egress_new(install->manager->event, on_egress, install, &install->egress);
+                : egress_new(install->manager->event, pool_connect_egress(install->manager->pool),
+                             on_egress, install, &install->egress);
 
     if (r < 0) {
         FAIL(install, OTHER,
@@ -633,8 +635,9 @@ static int connect_all(struct install *install, const struct engine_start *start
              "The way to the package index could not be had: %s.", strerror(-r));
         return arm(install, 0, on_no_start);
     }
-    r = sandbox_new(install->manager->event, install->engine, start, on_sandbox, install,
-                    &install->sandbox);
+    r = sandbox_new(install->manager->event,
+                    pool_connect_engine(install->manager->pool, install->engine), start, on_sandbox,
+                    install, &install->sandbox);
     if (r < 0) {
         FAIL(install, OTHER, "The administrator can look at it with: sbxctl engines",
              "The engine '%.60s' does not answer: %s.", install->engine, strerror(-r));

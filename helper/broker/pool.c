@@ -1,7 +1,10 @@
 /* The sandboxes that wait, see pool.h. */
 #include "broker/pool.h"
+#include "broker/egress.h"
 #include "broker/memory.h"
 #include "broker/run-pool.h"
+#include "broker/socket.h"
+#include "broker/spare.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 
@@ -43,6 +46,7 @@ struct kind {
 struct pool {
     struct manager *manager;
     struct kind kinds[KINDS_MAX];
+    struct spare engine, egress;
     sd_event_source *tick, *later;
     /* Of the last one that was taken. */
     struct engine_ready ready;
@@ -187,8 +191,8 @@ static void add_member(struct kind *kind)
         member->interpreter = (struct interpreter)INTERPRETER_NONE;
         member->born_usec = clock_now();
         member->lifetime_usec = start.lifetime_usec;
-        r = sandbox_new(kind->pool->manager->event, kind->engine, &start, on_sandbox, member,
-                        &member->sandbox);
+        r = sandbox_new(kind->pool->manager->event, sandbox_connect(kind->engine), &start,
+                        on_sandbox, member, &member->sandbox);
     }
     if (r < 0) {
         kind->failed = true;
@@ -272,6 +276,14 @@ static void arm(struct pool *pool)
                                          keep < TICK_USEC ? keep : TICK_USEC, 0, on_tick, pool);
 }
 
+static void fill_spare(struct pool *pool, struct spare *spare, bool may)
+{
+    if (clock_now() - spare->used_usec >= pool->manager->config.pool_keep_usec)
+        spare_forget(spare);
+    else if (may)
+        spare_fill(spare);
+}
+
 static void fill(struct pool *pool)
 {
     bool may = !pool->manager->stopping && run_pool_may_fill(pool->manager);
@@ -286,6 +298,8 @@ static void fill(struct pool *pool)
             continue;
         add_member(kind);
     }
+    fill_spare(pool, &pool->engine, may);
+    fill_spare(pool, &pool->egress, may);
     arm(pool);
 }
 
@@ -319,10 +333,32 @@ bool pool_is_held(const struct pool *pool)
     for (size_t i = 0; i < KINDS_MAX; i++)
         if (pool->kinds[i].pool)
             return true;
-    return false;
+    return pool->engine.path[0] != '\0' || pool->egress.path[0] != '\0';
 }
 
 /* ---- using */
+
+static int connect_service(struct pool *pool, struct spare *spare, const char *path)
+{
+    int sock = spare_take(spare, path);
+
+    if (pool->manager->config.pool_size > 0)
+        spare_note(spare, path); /* for the next run */
+    return sock >= 0 ? sock : socket_connect_root(path);
+}
+
+int pool_connect_engine(struct pool *pool, const char *engine)
+{
+    char path[SANDBOX_SOCKET_MAX + 1];
+    int r = sandbox_socket(engine, path);
+
+    return r < 0 ? r : connect_service(pool, &pool->engine, path);
+}
+
+int pool_connect_egress(struct pool *pool)
+{
+    return connect_service(pool, &pool->egress, EGRESS_SOCKET);
+}
 
 static struct kind *add_kind(struct pool *pool, const char *engine,
                              const struct engine_start *start)
@@ -411,6 +447,7 @@ int pool_new(struct manager *manager, struct pool **ret)
     if (!*ret)
         return -ENOMEM;
     (*ret)->manager = manager;
+    (*ret)->engine = (*ret)->egress = SPARE_NONE;
     int r = sd_event_add_defer(manager->event, &(*ret)->later, on_later, *ret);
     r = r < 0 ? r : sd_event_source_set_enabled((*ret)->later, SD_EVENT_OFF);
     return r < 0 ? r : sd_event_source_set_priority((*ret)->later, SD_EVENT_PRIORITY_IDLE);
@@ -425,6 +462,8 @@ struct pool *pool_free(struct pool *pool)
     for (size_t i = 0; i < KINDS_MAX; i++)
         if (pool->kinds[i].pool)
             forget_kind(&pool->kinds[i]);
+    spare_forget(&pool->engine);
+    spare_forget(&pool->egress);
     interpreter_release_command(&pool->command);
     free(pool);
     return NULL;

@@ -1,7 +1,8 @@
 /* Sandboxes made before anybody asks for them, for runs of the default policy: each waits, ready
  * and empty, until one run takes it, and ends with that run. None ever held anybody's data before,
- * and none comes back. Which kinds there are is learnt from the runs that could have used one.
- * Called by run-pool.c; knows no runs. */
+ * and none comes back. Which kinds there are is learnt from the runs that could have used one. For
+ * those that cannot use one, a connection to the engine waits, and one to the egress service.
+ * Called by run-pool.c and by whoever connects; knows no runs. */
 #pragma once
 
 #include "broker/interpreter.h"
@@ -32,9 +33,14 @@ struct pool_taken {
  * its events go to @fn from here on. */
 struct pool_taken pool_take(struct pool *pool, const char *engine, const struct engine_start *start,
                             sandbox_fn fn, void *userdata);
+/* A connection to an engine of this machine, or to the egress service, the one that waits if it is
+ * to that: the caller's from here on. Another one will wait for as long as sandboxes would. Returns
+ * it or a negative errno, see sandbox_connect(). */
+int pool_connect_engine(struct pool *pool, const char *engine);
+int pool_connect_egress(struct pool *pool);
 /* Makes what is missing, when the event loop has nothing else to do. */
 void pool_fill_later(struct pool *pool);
-/* Ends those of an engine, or all (NULL); the kinds stay. */
+/* Ends the sandboxes of an engine, or all (NULL); the kinds stay. */
 void pool_empty(struct pool *pool, const char *engine);
 /* Ends all that wait if the memory that they were promised is more than runs leave over. */
 void pool_make_room(struct pool *pool);

@@ -1,5 +1,6 @@
 /* The network of a run that was granted one: its egress process, from the connection to its last
  * word. A run without a network has none of this. */
+#include "broker/pool.h"
 #include "broker/run-internal.h"
 #include "common/escape.h"
 #include "common/quantity.h"
@@ -112,7 +113,10 @@ int run_restore_network(struct run *run, int sock)
 
 bool run_network_connect(struct run *run)
 {
-    int r = run->plan.egress ? egress_new(run->manager->event, on_egress, run, &run->egress) : 0;
+    struct manager *manager = run->manager;
+    int r = run->plan.egress ? egress_new(manager->event, pool_connect_egress(manager->pool),
+                                          on_egress, run, &run->egress)
+                             : 0;
     bool stopped = r == -ENOENT || r == -ECONNREFUSED;
     char reason[128];
 

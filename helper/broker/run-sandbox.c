@@ -1,6 +1,7 @@
 /* The part of a run that has a sandbox: prepare, fill, go, end, drain. */
 #include "broker/attach.h"
 #include "broker/policy-network.h"
+#include "broker/pool.h"
 #include "broker/removal.h"
 #include "broker/run-internal.h"
 #include "broker/run.h"
@@ -734,8 +735,9 @@ static void make_sandbox(struct run *run)
     run_add_layer(run, &start);
     if (!run_network_connect(run) || !run_cloud_take(run))
         return;
-    int r =
-        sandbox_new(run->manager->event, run->plan.engine, &start, on_sandbox, run, &run->sandbox);
+    int engine = run->plan.cloud ? sandbox_connect(run->plan.engine)
+                                 : pool_connect_engine(run->manager->pool, run->plan.engine);
+    int r = sandbox_new(run->manager->event, engine, &start, on_sandbox, run, &run->sandbox);
     if (r < 0 && run->is_second_try)
         blame_gone(run);
     else if (r < 0)

@@ -276,25 +276,33 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *us
     return 0;
 }
 
-int sandbox_connect(const char *name)
+int sandbox_socket(const char *name, char ret[SANDBOX_SOCKET_MAX + 1])
 {
-    char path[128];
-
     /* Policy admits no such name; a socket elsewhere could be anybody's. */
     if (name[0] == '.' || strchr(name, '/') ||
-        snprintf(path, sizeof(path), ENGINE_SOCKET_DIR "/%s", name) >= (int)sizeof(path))
+        snprintf(ret, SANDBOX_SOCKET_MAX + 1, ENGINE_SOCKET_DIR "/%s", name) > SANDBOX_SOCKET_MAX)
         return -ENOENT;
-    int r = socket_connect_root(path);
-    return r == -ENAMETOOLONG ? -ENOENT : r;
+    return 0;
 }
 
-int sandbox_new_on(sd_event *loop, int engine, const struct engine_start *start, sandbox_fn fn,
-                   void *userdata, struct sandbox **ret)
+int sandbox_connect(const char *name)
+{
+    char path[SANDBOX_SOCKET_MAX + 1];
+    int r = sandbox_socket(name, path);
+
+    return r < 0 ? r : socket_connect_root(path);
+}
+
+int sandbox_new(sd_event *loop, int engine, const struct engine_start *start, sandbox_fn fn,
+                void *userdata, struct sandbox **ret)
 {
     struct engine_message message = { .type = ENGINE_START, .start = *start };
-    struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
+    struct sandbox *sandbox;
     int r;
 
+    if (engine < 0)
+        return engine;
+    sandbox = calloc(1, sizeof(*sandbox));
     if (!sandbox) {
         close_fd(engine);
         return -ENOMEM;
@@ -350,14 +358,6 @@ int sandbox_restore(sd_event *loop, const int descriptors[3], sandbox_fn fn, voi
     }
     *ret = sandbox;
     return 0;
-}
-
-int sandbox_new(sd_event *loop, const char *name, const struct engine_start *start, sandbox_fn fn,
-                void *userdata, struct sandbox **ret)
-{
-    int engine = sandbox_connect(name);
-
-    return engine < 0 ? engine : sandbox_new_on(loop, engine, start, fn, userdata, ret);
 }
 
 void sandbox_adopt(struct sandbox *sandbox, sandbox_fn fn, void *userdata)

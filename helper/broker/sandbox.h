@@ -42,17 +42,17 @@ struct sandbox_event {
 /* Called from the event loop; may free the sandbox. */
 typedef void (*sandbox_fn)(const struct sandbox_event *event, void *userdata);
 
-/* Returns a non-blocking connection to the engine @name, or a negative errno as of sandbox_new().
- */
+#define SANDBOX_SOCKET_MAX 107 /* unix(7) */
+/* Where the engine @name listens. Returns 0, or -ENOENT for a name that none can have. */
+int sandbox_socket(const char *name, char ret[SANDBOX_SOCKET_MAX + 1]);
+/* Returns a non-blocking connection to the engine @name, or a negative errno: -ENOENT and
+ * -ECONNREFUSED (no such engine, or it is not running), -EAGAIN (too many wait for it), -EACCES. */
 int sandbox_connect(const char *name);
 
-/* Connects to the engine @name and sends @start. Returns 0, or a negative errno: -ENOENT and
- * -ECONNREFUSED (no such engine, or it is not running), -EAGAIN (too many wait for it), -EACCES. */
-int sandbox_new(sd_event *event, const char *name, const struct engine_start *start, sandbox_fn fn,
+/* Sends @start on a connection to an engine, non-blocking, which is the sandbox's from here on; or
+ * on the negative errno that there was instead. Returns 0 or that. */
+int sandbox_new(sd_event *event, int engine, const struct engine_start *start, sandbox_fn fn,
                 void *userdata, struct sandbox **ret);
-/* The same on a connection to an engine, non-blocking, which is the sandbox's from here on. */
-int sandbox_new_on(sd_event *event, int engine, const struct engine_start *start, sandbox_fn fn,
-                   void *userdata, struct sandbox **ret);
 /* Events go to @fn from here on. */
 void sandbox_adopt(struct sandbox *sandbox, sandbox_fn fn, void *userdata);
 /* Whether there is something to hear that the event loop has not come to, be it the end. */

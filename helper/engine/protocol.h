@@ -21,7 +21,8 @@
  *
  *   broker → prepare                       engine → progress*, then prepared or error
  *
- * End of file from the broker at any time: the engine removes the sandbox and everything in it. */
+ * The broker may say nothing for minutes before the first of it (broker/spare.h). End of file from
+ * the broker at any time: the engine removes the sandbox and everything in it. */
 #pragma once
 
 #include <stdbool.h>

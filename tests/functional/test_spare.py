@@ -75,15 +75,6 @@ def test_one_whose_service_ended_is_none(machine, engine, service, options):
     wait_for_spare(machine, service, first)
 
 
-def test_one_waits_after_a_run_from_the_pool_too(machine, engine):
-    machine.restart_helper()
-    service = f"engine-{engine.name}"
-    machine.wait_for(lambda: not children(machine, service), 20, "nothing to wait")
-    assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
-    machine.wait_for(lambda: len(engine.sandboxes()) == 1 and len(children(machine, service)) == 2, 20,
-                     "a sandbox and a connection to wait")
-
-
 def test_none_is_kept_for_longer_nor_keeps_the_helper(machine, engine):
     with machine.configured("[Pool]\nSize=1\nKeepTime=3s\n[Helper]\nIdleExit=1s\n", name="91-test"):
         services = [f"engine-{engine.name}", "egress"]

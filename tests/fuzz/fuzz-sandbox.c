@@ -356,7 +356,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(sd_event_new(&f.event) >= 0);
     check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) >= 0);
     f.engine = pair[0];
-    check(sandbox_new_on(f.event, pair[1], &start, on_event, &f, &f.sandbox) >= 0);
+    check(sandbox_new(f.event, pair[1], &start, on_event, &f, &f.sandbox) >= 0);
     while (size > 0) {
         size_t used = step(&f, data, size);
 

@@ -43,7 +43,7 @@ static int set_up(void **state)
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -1;
     peer = pair[1];
-    return egress_new_on(loop, pair[0], on_egress, NULL, &egress);
+    return egress_new(loop, pair[0], on_egress, NULL, &egress);
 }
 
 static int tear_down(void **state)

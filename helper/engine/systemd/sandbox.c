@@ -72,9 +72,28 @@ static int check_start(const struct sandbox *s)
     return r;
 }
 
-static int connect_bus(struct sandbox *s)
+/* Greets the bus until the broker says something, which may be minutes. Without a bus in the end it
+ * is tried once more, by whoever needs it. */
+static void await_request(struct sandbox *s)
 {
     int r = sd_bus_open_system(&s->bus);
+
+    while (r >= 0) {
+        struct pollfd fds[] = {
+            { .fd = s->broker, .events = POLLIN },
+            { .fd = sd_bus_get_fd(s->bus), .events = (short)sd_bus_get_events(s->bus) },
+        };
+        r = poll_until(fds, ELEMENTS(fds), UINT64_MAX);
+        if (r >= 0 && fds[0].revents)
+            return;
+        r = r < 0 ? r : sd_bus_process(s->bus, NULL);
+    }
+    s->bus = sd_bus_flush_close_unref(s->bus);
+}
+
+static int connect_bus(struct sandbox *s)
+{
+    int r = s->bus ? 0 : sd_bus_open_system(&s->bus);
     if (r < 0)
         send_error(s, "The system bus cannot be reached (%s). Is dbus.service running?",
                    strerror(-r));
@@ -302,6 +321,7 @@ static int serve(struct sandbox *s)
     struct engine_message request;
     struct counters before;
 
+    await_request(s);
     if (dialogue_receive_request(s->broker, &request) < 0)
         return 0;
     if (request.type == ENGINE_PREPARE)
