@@ -1,6 +1,6 @@
 /* One installation of packages: a sandbox of its own on the run's engine and image, with nothing of
- * the run in it, that reaches the index and nothing else. Called by layers.c; knows neither runs
- * nor layers. */
+ * the run in it, that reaches the index and nothing else. Called by layer-build.c; knows neither
+ * runs nor layers. */
 #pragma once
 
 #include "broker/install-events.h"

@@ -1,5 +1,5 @@
 /* What is remembered of the layers that are there, so that their users and ages are counted without
- * asking the store. Called by layers.c. */
+ * asking the store. Called by layers.c and layer-*.c. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Asking an engine, without a run, whether it can be used, and to get the newest state of an image.
- * Called by engines-reply.c, layers.c and pull.c; holds no policy. */
+ * Called by engines-reply.c, layer-claim.c and pull.c; holds no policy. */
 #pragma once
 
 #include <stdbool.h>
