@@ -45,6 +45,6 @@ int install_begin(struct manager *manager, const struct install_request *request
 /* Ends it, and everything that runs for it. NULL is fine. */
 struct install *install_free(struct install *install);
 
-/* What the sandbox of an installation may have. */
+/* How much of the machine its sandbox may have; in install-plan.c. */
 uint64_t install_memory(const struct config *config);
 uint64_t install_cpus(const struct config *config); /* percent of one */
