@@ -15,6 +15,8 @@
 
 /* The engine's own hard end comes so much after ours. In a cloud it costs money until then. */
 #define RUN_LIFETIME_MARGIN_USEC (60 * UINT64_C(1000000))
+/* So long the engine's last word may take, after the grace period. */
+#define RUN_ENDING_USEC (5 * UINT64_C(1000000))
 /* For files on their way to a cloud, while the sandbox's life is renewed. */
 #define RUN_UPLOAD_USEC (10 * 60 * UINT64_C(1000000))
 
@@ -157,6 +159,7 @@ void run_notify(struct run *run, const char *event, json_object *more, const int
  * is asked for, and when it is over. Returns 0 or a negative errno. */
 int run_note(struct run *run, enum run_status status);
 void run_enqueue(struct run *run); /* from AUTHORIZING to WAITING */
+void run_stream_changed(void *userdata);
 
 /* run-queue.c */
 bool run_enter_queue(struct run *run); /* false if the run was refused, and freed */
@@ -179,13 +182,6 @@ void run_note_live(struct run *run);   /* something of struct run_live changed *
 void run_unstore(struct run *run);     /* it is over */
 bool run_outlives_us(const struct run *run);
 
-/* For run-restore.c: parts of a run that goes. Descriptors are taken over. 0 or a negative errno.
- */
-int run_restore_streams(struct run *run, int out, int err, const uint64_t bytes[2]);
-int run_restore_sandbox(struct run *run, const int descriptors[3]);
-int run_restore_network(struct run *run, int egress);
-void run_go_on(struct run *run); /* where it was */
-
 /* run-approval.c */
 void run_approve(struct run *run);
 
@@ -206,12 +202,42 @@ void run_prepare(struct run *run); /* to GOING */
 void run_note_ready(struct run *run, const struct engine_ready *message);
 /* What an engine is asked for; without a layer. */
 void run_describe_sandbox(const struct run *run, struct engine_start *ret);
-/* From INSTALLING, PREPARING, FILLING or GOING to ENDING. */
-void run_end(struct run *run, uint64_t grace_usec);
-void run_stream_changed(void *userdata);
-void run_go_if_filled(struct run *run);
+/* Of a run that goes, for run-restore.c; takes the descriptors over. 0 or a negative errno. */
+int run_restore_sandbox(struct run *run, const int descriptors[3]);
+
+/* run-fill.c */
 /* Into a sandbox that is ready already: so that it lies there when the rest is done. */
 void run_put_ahead(struct run *run);
+/* Puts the next file: the script first, then the inputs; after the last one the program goes. */
+void run_put_next(struct run *run);
+void run_put_done(struct run *run, const struct launch_put_done *done);
+/* Nothing keeps it from going but a network that is not ready. */
+bool run_is_filled(const struct run *run);
+
+/* run-go.c */
+void run_go_if_filled(struct run *run); /* to GOING */
+uint64_t run_now(struct run *run);      /* of the loop; CLOCK_BOOTTIME */
+/* A cloud's words on its program, whose clock they begin and end; nothing for others. */
+void run_program_begins(struct run *run);
+void run_program_over(struct run *run);
+void run_go_on(struct run *run); /* for run-restore.c: where it was */
+
+/* run-streams.c */
+/* Make what connects the program with the caller: its own ends, and the caller's if it wants
+ * descriptors. @which: 0 is stdout, 1 stderr. Return 0 or a negative errno; then the descriptors
+ * made so far are the caller's to close. */
+int run_make_stdin(struct run *run, int *ret_program, int *ret_caller);
+int run_make_stream(struct run *run, size_t which, int *ret_program, int *ret_caller);
+/* Of a run that goes, for run-restore.c; takes the descriptors over. 0 or a negative errno. */
+int run_restore_streams(struct run *run, int out, int err, const uint64_t bytes[2]);
+
+/* run-end.c */
+/* From INSTALLING, PREPARING, FILLING or GOING to ENDING. */
+void run_end(struct run *run, uint64_t grace_usec);
+/* The engine's last word is to come after @usec at the latest, and a while. */
+void run_await_end(struct run *run, uint64_t usec);
+/* The sandbox is gone: to DRAINING, or the end of a run whose program did not go. */
+void run_sandbox_over(struct run *run);
 
 /* run-pool.c */
 /* Takes a sandbox that waits, if one fits; from_pool and warm tell. */
@@ -240,6 +266,8 @@ bool run_network_is_ready(const struct run *run); /* to go; also if there is non
 void run_network_refuse_silent(struct run *run);
 void run_network_finish(struct run *run); /* the sandbox is over; ends in run_stream_changed() */
 void run_network_give_up(struct run *run);
+/* Of a run that goes, for run-restore.c; takes the descriptor over. 0 or a negative errno. */
+int run_restore_network(struct run *run, int egress);
 
 /* run-save.c */
 int run_make_staging(struct run *run);
