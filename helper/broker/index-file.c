@@ -1,4 +1,4 @@
-/* Reading and making of the index's files, see index-file.h. */
+/* Reading, making and writing of the index's files, see index-file.h. */
 #include "broker/index-file.h"
 #include "broker/result.h"
 #include "common/file.h"
@@ -255,4 +255,49 @@ int index_file_make(const struct index_entry *entry, json_object *result, char *
         return -E2BIG;
     *ret_size = head_size + short_size + whole_size + 3;
     return asprintf(ret, "%s\n%s\n%s\n", head_text, short_text, whole_text) < 0 ? -ENOMEM : 0;
+}
+
+/* ---- Writing ---- */
+
+void index_file_name(const char *id, char ret[INDEX_FILE_NAME])
+{
+    snprintf(ret, INDEX_FILE_NAME, "%s" INDEX_FILE_SUFFIX, id);
+}
+
+static int write_file(int dirfd, const char *name, const char *text, size_t size)
+{
+    _cleanup_close_ int fd =
+        openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return -errno;
+    return write_all(fd, text, size);
+}
+
+int index_file_replace(int dirfd, const char *id, const char *text, size_t size)
+{
+    char name[INDEX_FILE_NAME], temporary[INDEX_FILE_NAME + sizeof(".tmp")];
+
+    index_file_name(id, name);
+    snprintf(temporary, sizeof(temporary), "%s.tmp", name);
+    int r = write_file(dirfd, temporary, text, size);
+    /* One of which nobody could be rid when it was half written. */
+    if (r == -EEXIST && unlinkat(dirfd, temporary, 0) == 0)
+        r = write_file(dirfd, temporary, text, size);
+    if (r == 0 && renameat(dirfd, temporary, dirfd, name) < 0)
+        r = -errno;
+    if (r < 0)
+        unlinkat(dirfd, temporary, 0);
+    return r;
+}
+
+int index_file_sync(int dirfd, const char *id)
+{
+    char name[INDEX_FILE_NAME];
+
+    index_file_name(id, name);
+    _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -errno; /* somebody took it away: it is read no more */
+    return fdatasync(fd) < 0 ? -errno : 0;
 }

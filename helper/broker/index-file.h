@@ -8,6 +8,11 @@
 #include "broker/index.h"
 #include "broker/run-id.h"
 
+#define INDEX_FILE_SUFFIX ".json"
+#define INDEX_FILE_NAME (RUN_ID_LENGTH_MAX + sizeof(INDEX_FILE_SUFFIX))
+
+void index_file_name(const char *id, char ret[INDEX_FILE_NAME]);
+
 /* Reads what stays in memory. Returns 0 with @ret_id, which @ret borrows; or a negative errno:
  * -ENOMEM; another one for what is no such file, or not ours alone. */
 int index_file_read_entry(int dirfd, const char *name, char ret_id[RUN_ID_LENGTH_MAX + 1],
@@ -20,3 +25,7 @@ void index_file_size_up(json_object *result, struct index_entry *entry);
 /* Makes the text of a file, to be freed. Returns 0 or a negative errno. */
 int index_file_make(const struct index_entry *entry, json_object *result, char **ret,
                     size_t *ret_size);
+/* Writes it beside the old one, and renames it over that. Returns 0 or a negative errno. */
+int index_file_replace(int dirfd, const char *id, const char *text, size_t size);
+/* Waits until it is on the disk. Returns 0, also if there is none any more, or a negative errno. */
+int index_file_sync(int dirfd, const char *id);
