@@ -85,7 +85,7 @@ def images_that_come_with_it(machine):
 def test_the_sample_has_every_key_with_its_built_in_value(machine):
     sample = (ROOT / "systemd" / "sbxctl.conf").read_text().split("#[Language")[0]
     active = re.sub(r"^#(?=[A-Z]\w*=)", "", sample, flags=re.M)
-    table = re.findall(r'\{ "(\w+)", "(\w+)", KEY_', (ROOT / "helper/broker/config.c").read_text())
+    table = re.findall(r'\{ "(\w+)", "(\w+)", KEY_', (ROOT / "helper/broker/config-keys.c").read_text())
     section, keys = None, set()
     for line in active.splitlines():
         if line.startswith("["):
