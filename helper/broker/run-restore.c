@@ -8,6 +8,7 @@
 #include "broker/run-internal.h"
 #include "broker/run-queue.h"
 #include "broker/run-stored.h"
+#include "broker/store-input.h"
 #include "broker/store-protocol.h"
 #include "common/file.h"
 
@@ -255,31 +256,11 @@ static int open_staging(struct run *run)
     return run->staging < 0 ? -errno : 0;
 }
 
-struct raw_input {
-    const char *name;
-    int64_t inode, size, ctime_sec, ctime_nsec, mtime_sec, mtime_nsec;
-};
-
-#define NUMBER(n, member)                                                                   \
-    {                                                                                       \
-        n, JSON_FIELD_INT64, offsetof(struct raw_input, member), true, (uint64_t)INT64_MIN, \
-            INT64_MAX                                                                       \
-    }
-static const struct json_field input_fields[] = {
-    { "name", JSON_FIELD_STRING, offsetof(struct raw_input, name), true, 0, 0 },
-    NUMBER("inode", inode),
-    NUMBER("size", size),
-    NUMBER("ctimeSec", ctime_sec),
-    NUMBER("ctimeNsec", ctime_nsec),
-    NUMBER("mtimeSec", mtime_sec),
-    NUMBER("mtimeNsec", mtime_nsec),
-};
-
 /* As they were put; their names are the request's. */
 static int restore_inputs(struct run *run, json_object *array)
 {
     size_t n = array ? json_object_array_length(array) : 0;
-    const char *bad;
+    const char *name;
 
     if (n != run->request.n_inputs + 1)
         return -EBADMSG;
@@ -287,20 +268,10 @@ static int restore_inputs(struct run *run, json_object *array)
     if (!run->inputs)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        struct raw_input raw = { 0 };
-        json_object *object = json_object_array_get_idx(array, i);
-        if (!json_object_is_type(object, json_type_object) ||
-            json_dispatch(object, input_fields, ELEMENTS(input_fields), false, &raw, &bad) < 0)
-            return -EBADMSG;
-        run->inputs[i] = (struct store_input){
-            .name = i == 0 ? run->request.script_name : run->request.inputs[i - 1].name,
-            .inode = (uint64_t)raw.inode,
-            .size = (uint64_t)raw.size,
-            .ctime_sec = raw.ctime_sec,
-            .ctime_nsec = raw.ctime_nsec,
-            .mtime_sec = raw.mtime_sec,
-            .mtime_nsec = raw.mtime_nsec,
-        };
+        int r = store_input_parse(json_object_array_get_idx(array, i), &name, &run->inputs[i]);
+        if (r < 0)
+            return r;
+        run->inputs[i].name = i == 0 ? run->request.script_name : run->request.inputs[i - 1].name;
     }
     run->n_put = n;
     return 0;

@@ -6,6 +6,7 @@
 #include "broker/request-frozen.h"
 #include "broker/run-internal.h"
 #include "broker/run-stored.h"
+#include "broker/store-input.h"
 #include "broker/store-protocol.h"
 #include "common/file.h"
 #include "common/memfd.h"
@@ -79,31 +80,6 @@ static json_object *frozen_run(const struct run *run)
     return TAKE_PTR(o);
 }
 
-static json_object *frozen_input(const struct store_input *input)
-{
-    _cleanup_json_ json_object *o = json_object_new_object();
-
-    if (!o || json_add_string(o, "name", input->name) < 0 ||
-        json_add(o, "inode", json_object_new_int64((int64_t)input->inode)) < 0 ||
-        json_add(o, "size", json_object_new_int64((int64_t)input->size)) < 0 ||
-        json_add(o, "ctimeSec", json_object_new_int64(input->ctime_sec)) < 0 ||
-        json_add(o, "ctimeNsec", json_object_new_int64(input->ctime_nsec)) < 0 ||
-        json_add(o, "mtimeSec", json_object_new_int64(input->mtime_sec)) < 0 ||
-        json_add(o, "mtimeNsec", json_object_new_int64(input->mtime_nsec)) < 0)
-        return NULL;
-    return TAKE_PTR(o);
-}
-
-static json_object *frozen_inputs(const struct run *run)
-{
-    _cleanup_json_ json_object *array = json_object_new_array();
-
-    for (size_t i = 0; array && i < run->n_put; i++)
-        if (json_append(array, frozen_input(&run->inputs[i])) < 0)
-            return NULL;
-    return TAKE_PTR(array);
-}
-
 static int add_sandbox(const struct run *run, json_object *o)
 {
     const struct limits *limits = &run->plan.limits;
@@ -122,7 +98,7 @@ static int add_sandbox(const struct run *run, json_object *o)
                    json_add_bool(o, "cloudTaken", run->cloud.is_taken) < 0 ||
                    json_add_uint64(o, "cloudDay", run->cloud.day) < 0 ||
                    json_add_uint64(o, "cloudFromUSec", run->cloud.from_usec) < 0 ||
-                   json_add(o, "inputs", frozen_inputs(run)) < 0
+                   json_add(o, "inputs", store_inputs_make(run->inputs, run->n_put)) < 0
                ? -ENOMEM
                : 0;
 }

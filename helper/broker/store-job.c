@@ -4,6 +4,7 @@
 #include "broker/layer-key.h"
 #include "broker/store-beneath.h"
 #include "broker/store-collect.h"
+#include "broker/store-input.h"
 #include "broker/run-id.h"
 #include "broker/store-layer.h"
 #include "broker/store-open.h"
@@ -31,11 +32,6 @@ struct job {
     json_object *inputs, *facts;
 };
 
-struct input {
-    const char *name;
-    int64_t inode, size, ctime_sec, ctime_nsec, mtime_sec, mtime_nsec;
-};
-
 #define JOB_FIELD(n, t, member, must, low, high)                                         \
     {                                                                                    \
         .name = n, .type = t, .offset = offsetof(struct job, member), .mandatory = must, \
@@ -54,24 +50,6 @@ static const struct json_field job_fields[] = {
     JOB_FIELD("facts", JSON_FIELD_OBJECT, facts, false, 0, 0),
 };
 
-#define INPUT_FIELD(n, t, member)                                                          \
-    {                                                                                      \
-        .name = n, .type = t, .offset = offsetof(struct input, member), .mandatory = true, \
-        .min = (uint64_t)INT64_MIN, .max = INT64_MAX                                       \
-    }
-static const struct json_field input_fields[] = {
-    { .name = "name",
-      .type = JSON_FIELD_STRING,
-      .offset = offsetof(struct input, name),
-      .mandatory = true },
-    INPUT_FIELD("inode", JSON_FIELD_INT64, inode),
-    INPUT_FIELD("size", JSON_FIELD_INT64, size),
-    INPUT_FIELD("ctimeSec", JSON_FIELD_INT64, ctime_sec),
-    INPUT_FIELD("ctimeNsec", JSON_FIELD_INT64, ctime_nsec),
-    INPUT_FIELD("mtimeSec", JSON_FIELD_INT64, mtime_sec),
-    INPUT_FIELD("mtimeNsec", JSON_FIELD_INT64, mtime_nsec),
-};
-
 static void inputs_free(struct store_input *inputs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -81,25 +59,15 @@ static void inputs_free(struct store_input *inputs, size_t n)
 
 static int parse_input(json_object *object, struct store_input *ret)
 {
-    struct input in = { 0 };
-    const char *offending;
+    const char *escaped;
     size_t size;
 
-    if (!json_object_is_type(object, json_type_object) ||
-        json_dispatch(object, input_fields, ELEMENTS(input_fields), false, &in, &offending) < 0)
-        return -EBADMSG;
-    char *name = unescape_text(in.name, &size);
-    if (!name)
+    int r = store_input_parse(object, &escaped, ret);
+    if (r < 0)
+        return r;
+    ret->name = unescape_text(escaped, &size);
+    if (!ret->name)
         return errno == ENOMEM ? -ENOMEM : -EBADMSG;
-    *ret = (struct store_input){
-        .name = name,
-        .inode = (uint64_t)in.inode,
-        .size = (uint64_t)in.size,
-        .ctime_sec = in.ctime_sec,
-        .ctime_nsec = in.ctime_nsec,
-        .mtime_sec = in.mtime_sec,
-        .mtime_nsec = in.mtime_nsec,
-    };
     return 0;
 }
 

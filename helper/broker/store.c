@@ -1,8 +1,8 @@
 /* The broker's side of the store, see store.h. */
 #include "broker/store.h"
+#include "broker/store-input.h"
 #include "broker/store-process.h"
 #include "broker/store-protocol.h"
-#include "common/escape.h"
 #include "common/packet.h"
 
 #include <assert.h>
@@ -236,41 +236,9 @@ static json_object *new_payload(const char *run_id)
     return TAKE_PTR(object);
 }
 
-/* Bits, not a number: an inode above INT64_MAX comes back as it was. */
-static int add_int64(json_object *object, const char *key, uint64_t value)
-{
-    return json_add(object, key, json_object_new_int64((int64_t)value));
-}
-
 static uint64_t at_most_int64(uint64_t value)
 {
     return value < INT64_MAX ? value : INT64_MAX;
-}
-
-static json_object *input_payload(const struct store_input *input)
-{
-    _cleanup_json_ json_object *object = json_object_new_object();
-    _cleanup_free_ char *name = escape_text(input->name, strlen(input->name), 0);
-
-    if (!object || !name || json_add_string(object, "name", name) < 0 ||
-        add_int64(object, "inode", input->inode) < 0 ||
-        add_int64(object, "size", input->size) < 0 ||
-        add_int64(object, "ctimeSec", (uint64_t)input->ctime_sec) < 0 ||
-        add_int64(object, "ctimeNsec", (uint64_t)input->ctime_nsec) < 0 ||
-        add_int64(object, "mtimeSec", (uint64_t)input->mtime_sec) < 0 ||
-        add_int64(object, "mtimeNsec", (uint64_t)input->mtime_nsec) < 0)
-        return NULL;
-    return TAKE_PTR(object);
-}
-
-static json_object *inputs_payload(const struct store_collect *request)
-{
-    _cleanup_json_ json_object *inputs = json_object_new_array();
-
-    for (size_t i = 0; inputs && i < request->n_inputs; i++)
-        if (json_append(inputs, input_payload(&request->inputs[i])) < 0)
-            return NULL;
-    return TAKE_PTR(inputs);
 }
 
 int store_collect(struct store *store, const struct store_collect *request, store_fn done,
@@ -282,7 +250,7 @@ int store_collect(struct store *store, const struct store_collect *request, stor
         json_add_uint64(object, "gid", request->gid) < 0 ||
         json_add_uint64(object, "filesMax", at_most_int64(request->files_max)) < 0 ||
         json_add_uint64(object, "bytesMax", at_most_int64(request->bytes_max)) < 0 ||
-        json_add(object, "inputs", inputs_payload(request)) < 0)
+        json_add(object, "inputs", store_inputs_make(request->inputs, request->n_inputs)) < 0)
         return -ENOMEM;
     return start(store, STORE_COLLECT, request->uid, object, request->workspace, done, userdata,
                  ret);
