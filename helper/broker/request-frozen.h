@@ -1,5 +1,5 @@
 /* A frozen request on its way to the next broker: as JSON, and its files as descriptors beside it.
- * What comes back is what went, or nothing. Called by run-stored.c and run-restore.c. */
+ * What comes back is what went, or nothing. Called by run-stored.c and run-restore-*.c. */
 #pragma once
 
 #include "broker/request.h"

@@ -202,7 +202,8 @@ void run_prepare(struct run *run); /* to GOING */
 void run_note_ready(struct run *run, const struct engine_ready *message);
 /* What an engine is asked for; without a layer. */
 void run_describe_sandbox(const struct run *run, struct engine_start *ret);
-/* Of a run that goes, for run-restore.c; takes the descriptors over. 0 or a negative errno. */
+/* Of a run that goes, for run-restore-going.c; takes the descriptors over. 0 or a negative errno.
+ */
 int run_restore_sandbox(struct run *run, const int descriptors[3]);
 
 /* run-fill.c */
@@ -228,7 +229,8 @@ void run_go_on(struct run *run); /* for run-restore.c: where it was */
  * made so far are the caller's to close. */
 int run_make_stdin(struct run *run, int *ret_program, int *ret_caller);
 int run_make_stream(struct run *run, size_t which, int *ret_program, int *ret_caller);
-/* Of a run that goes, for run-restore.c; takes the descriptors over. 0 or a negative errno. */
+/* Of a run that goes, for run-restore-going.c; takes the descriptors over. 0 or a negative errno.
+ */
 int run_restore_streams(struct run *run, int out, int err, const uint64_t bytes[2]);
 
 /* run-end.c */
@@ -266,7 +268,7 @@ bool run_network_is_ready(const struct run *run); /* to go; also if there is non
 void run_network_refuse_silent(struct run *run);
 void run_network_finish(struct run *run); /* the sandbox is over; ends in run_stream_changed() */
 void run_network_give_up(struct run *run);
-/* Of a run that goes, for run-restore.c; takes the descriptor over. 0 or a negative errno. */
+/* Of a run that goes, for run-restore-going.c; takes the descriptor over. 0 or a negative errno. */
 int run_restore_network(struct run *run, int egress);
 
 /* run-save.c */

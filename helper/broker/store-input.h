@@ -1,5 +1,5 @@
 /* How an input looked when it was put, as JSON: for the store, which tells by it what is an output,
- * and for a later broker. Called by store.c and store-job.c, run-stored.c and run-restore.c.
+ * and for a later broker. Called by store.c and store-job.c, run-stored.c and run-restore-going.c.
  */
 #pragma once
 
