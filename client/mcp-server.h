@@ -55,7 +55,12 @@ struct mcp_call {
 int mcp_server_new(sd_event *event, struct mcp_server **ret);
 struct mcp_server *mcp_server_free(struct mcp_server *server);
 
+/* NULL if none of that id is unanswered. */
+struct mcp_call *mcp_call_find(struct mcp_server *server, json_object *id);
+
 /* All of these end the call, and free it. */
+
+void mcp_call_free(struct mcp_call *call); /* without an answer */
 
 /* With a result of tools/call, which is consumed; NULL stands for out of memory. */
 void mcp_call_reply(struct mcp_call *call, json_object *result);
