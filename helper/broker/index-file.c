@@ -12,6 +12,7 @@
 #define VERSION_OF_OBJECTS 1
 #define FILE_MAX (1024 * 1024)
 #define HEAD_MAX 512
+#define PAGE_SIZE_MIN 4096 /* of all machines */
 /* Besides output files: script, stdout, stderr and run.json. */
 #define FILES_OF_A_RUN 4
 
@@ -55,11 +56,11 @@ static const struct json_field object_fields[] = {
 /* ---- Reading ---- */
 
 /* Opens a file that must be ours alone. Returns an fd or a negative errno. */
-static int open_file(int dirfd, const char *name, uint64_t *ret_size)
+static int open_file(int dirfd, const char *name, int mode, uint64_t *ret_size)
 {
     struct stat st;
 
-    _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(dirfd, name, mode | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1 || (st.st_mode & 022))
@@ -117,7 +118,7 @@ static int open_entry(int dirfd, const char *name, struct opened *ret)
     char text[HEAD_MAX];
     uint64_t size = 0;
 
-    *ret = (struct opened){ .fd = open_file(dirfd, name, &size) };
+    *ret = (struct opened){ .fd = open_file(dirfd, name, O_RDONLY, &size) };
     if (ret->fd < 0)
         return ret->fd;
     ssize_t n = pread_full(ret->fd, text, size < sizeof(text) ? size : sizeof(text), 0);
@@ -289,6 +290,20 @@ int index_file_replace(int dirfd, const char *id, const char *text, size_t size)
     if (r < 0)
         unlinkat(dirfd, temporary, 0);
     return r;
+}
+
+/* What lies in one page is written in one step, which nothing stops half way; and it has to cover
+ * what stood there. */
+bool index_file_overwrite(int dirfd, const char *id, const char *text, size_t size)
+{
+    char name[INDEX_FILE_NAME];
+    uint64_t old_size;
+
+    if (size > PAGE_SIZE_MIN)
+        return false;
+    index_file_name(id, name);
+    _cleanup_close_ int fd = open_file(dirfd, name, O_WRONLY, &old_size);
+    return fd >= 0 && old_size <= size && pwrite(fd, text, size, 0) == (ssize_t)size;
 }
 
 int index_file_sync(int dirfd, const char *id)

@@ -1,8 +1,9 @@
 /* What the helper believes about runs, see index.h. The form of the files is in index-file.c, what
  * is in memory in index-table.c.
  *
- * A new version of a file is written beside the old one and renamed over it, so that at any time a
- * whole one stands there, whatever becomes of this process. A power cut is another matter: it takes
+ * A new version of a file is written beside the old one and renamed over it, or over the old one if
+ * that is not on the disk yet, in one step: so that at any time a whole one stands there, whatever
+ * becomes of this process. A power cut is another matter: it takes
  * what is not on the disk, and on ext4 it leaves an empty file where the rename was committed and
  * the data was not. To wait for the disk was most of what a short run waited for here, while the
  * files of a run, and its records in the journal, come to the disk later still. So what is noted is
@@ -265,7 +266,9 @@ int index_put(struct run_index *index, const char *id, uid_t uid, uint64_t creat
     if (!node)
         return -ENOMEM;
     (void)index_retry(index);
-    r = index_file_replace(index->dirfd, id, text, size);
+    bool overwritten = older && older->unsynced && !older->unwritten &&
+                       index_file_overwrite(index->dirfd, id, text, size);
+    r = overwritten ? 0 : index_file_replace(index->dirfd, id, text, size);
     /* What stands on the disk of a run that ended is better than this. */
     if (r < 0 && final && !(older && older->entry.final && !older->unwritten))
         node->unwritten = result_without_output(result);

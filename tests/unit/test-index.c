@@ -97,6 +97,8 @@ static void block_writing(struct fixture *f, bool blocked)
 {
     _cleanup_close_ int dir = open_index_directory(f);
 
+    /* What is on the disk is not written over. */
+    assert_int_equal(index_sync(f->index), 0);
     if (blocked)
         assert_int_equal(mkdirat(dir, RUN_ID ".json.tmp", 0700), 0);
     else
@@ -110,6 +112,51 @@ static const char *status_of(struct fixture *f)
 
     snprintf(status, sizeof(status), "%s", json_get_string(result, "status"));
     return status;
+}
+
+static ino_t inode_of_entry(struct fixture *f)
+{
+    _cleanup_close_ int dir = open_index_directory(f);
+    struct stat st;
+
+    assert_int_equal(fstatat(dir, RUN_ID ".json", &st, AT_SYMLINK_NOFOLLOW), 0);
+    return st.st_ino;
+}
+
+static void put_with_text(struct fixture *f, const char *status, size_t length)
+{
+    _cleanup_json_ json_object *result = json_object_new_object();
+    _cleanup_free_ char *text = malloc(length + 1);
+
+    memset(text, 'x', length);
+    text[length] = '\0';
+    json_add_string(result, "status", status);
+    json_add_string(result, "reason", text);
+    assert_int_equal(index_put(f->index, RUN_ID, 4242, 17, true, result), 0);
+    assert_string_equal(status_of(f), status);
+}
+
+static void entry_is_written_over_where_nothing_can_be_lost(void **state)
+{
+    struct fixture *f = *state;
+
+    put_with_text(f, "running", 10);
+    ino_t first = inode_of_entry(f);
+    put_with_text(f, "longer", 100);
+    assert_int_equal(inode_of_entry(f), first);
+    put_with_text(f, "shorter", 50);
+    ino_t second = inode_of_entry(f);
+    assert_int_not_equal(second, first);
+    put_with_text(f, "more than a page", 4096);
+    ino_t third = inode_of_entry(f);
+    assert_int_not_equal(third, second);
+    put_with_text(f, "small", 10);
+    ino_t fourth = inode_of_entry(f);
+    assert_int_equal(index_sync(f->index), 0);
+    put_with_text(f, "on the disk", 100);
+    assert_int_not_equal(inode_of_entry(f), fourth);
+    reopen(f);
+    assert_string_equal(status_of(f), "on the disk");
 }
 
 static void end_that_was_not_written_holds_and_is_written_later(void **state)
@@ -624,6 +671,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(entry_outlives_the_process),
+        T(entry_is_written_over_where_nothing_can_be_lost),
         T(end_that_was_not_written_holds_and_is_written_later),
         T(end_that_was_never_written_is_not_there_later),
         T(change_of_an_end_that_was_not_written_does_not_hold),
