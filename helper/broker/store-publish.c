@@ -12,12 +12,12 @@
 /* files/, and what the collection allows below it. */
 #define DEPTH_MAX (COLLECT_DEPTH_MAX + 2)
 
-/* Gives the open file or folder away. */
-static int give(int fd, mode_t mode, uid_t uid, gid_t gid)
+/* Gives the open file or folder away, which had the mode @old. */
+static int give(int fd, mode_t old, mode_t mode, uid_t uid, gid_t gid)
 {
-    if (fchmod(fd, mode) < 0 || fchown(fd, uid, gid) < 0)
+    if ((old & 07777) != mode && fchmod(fd, mode) < 0)
         return -errno;
-    return 0;
+    return fchown(fd, uid, gid) < 0 ? -errno : 0;
 }
 
 /* Whatever stands in staging was made by the broker or by us. If something else is there, somebody
@@ -41,7 +41,7 @@ static bool is_given(const struct stat *st, uid_t uid, gid_t gid)
 static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gid_t gid);
 
 /* Gives what is in the directory @fd, which is taken over, and then the directory. */
-static int give_directory(int fd, unsigned depth, uid_t uid, gid_t gid)
+static int give_directory(int fd, mode_t old, unsigned depth, uid_t uid, gid_t gid)
 {
     _cleanup_closedir_ DIR *dir = directory_take(fd);
     struct dirent *entry;
@@ -55,7 +55,7 @@ static int give_directory(int fd, unsigned depth, uid_t uid, gid_t gid)
         if (r < 0)
             return r;
     }
-    return give(dirfd(dir), 0700, uid, gid);
+    return give(dirfd(dir), old, 0700, uid, gid);
 }
 
 static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gid_t gid)
@@ -73,8 +73,8 @@ static int give_tree(int parent, const char *name, unsigned depth, uid_t uid, gi
     if (fd < 0)
         return fd;
     if (S_ISDIR(st.st_mode))
-        return give_directory(TAKE_FD(fd), depth, uid, gid);
-    return give(fd, st.st_mode & S_IXUSR ? 0700 : 0600, uid, gid);
+        return give_directory(TAKE_FD(fd), st.st_mode, depth, uid, gid);
+    return give(fd, st.st_mode, st.st_mode & S_IXUSR ? 0700 : 0600, uid, gid);
 }
 
 /* Opens users/<uid>, and makes it if need be. "users" is ours, so nobody else can put something
@@ -97,7 +97,7 @@ static int open_or_make_user(int state, uid_t uid, gid_t gid)
         return -errno;
     if (st.st_uid != geteuid())
         return st.st_uid == uid ? TAKE_FD(made) : -EPERM; /* another job was faster */
-    int r = give(made, 0700, uid, gid);
+    int r = give(made, st.st_mode, 0700, uid, gid);
     return r < 0 ? r : TAKE_FD(made);
 }
 
