@@ -113,6 +113,18 @@ int helper_call(struct varlink_client *client, const char *method, json_object *
     return r != 0 ? r : receive(client, ret);
 }
 
+int helper_get_policy(struct varlink_client *client, bool approvals, struct varlink_answer *ret)
+{
+    json_object *parameters = json_object_new_object();
+    int r = json_add_bool(parameters, "approvals", approvals);
+
+    if (r < 0) {
+        json_object_put(parameters);
+        return say_failure_errno(r, "cannot ask for the policy");
+    }
+    return helper_call(client, "GetPolicy", parameters, ret);
+}
+
 int helper_fail_connection(int r, bool answered)
 {
     static const char hint[] = "see: journalctl -u sbxctl-helper";

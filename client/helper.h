@@ -27,6 +27,10 @@ int helper_connect(struct varlink_client **ret);
 int helper_call(struct varlink_client *client, const char *method, json_object *parameters,
                 struct varlink_answer *ret);
 
+/* The same of the method GetPolicy; without @approvals polkit is not asked, which takes most of the
+ * time. */
+int helper_get_policy(struct varlink_client *client, bool approvals, struct varlink_answer *ret);
+
 /* Sends a call and leaves the receiving to the caller. */
 int helper_send(struct varlink_client *client, const char *method, json_object *parameters,
                 enum varlink_call_flags flags, const int *fds, size_t n_fds);

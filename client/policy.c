@@ -235,7 +235,7 @@ int verb_policy(const struct verb *verb, int argc, char **argv)
     say_mode.json = arguments.json;
     r = helper_connect(&client);
     if (r == 0)
-        r = helper_call(client, "GetPolicy", NULL, &answer);
+        r = helper_get_policy(client, true, &answer);
     if (r != 0)
         return r;
     if (arguments.json)

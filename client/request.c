@@ -120,7 +120,7 @@ int request_ask_limits(struct input_limits *ret)
 
     int r = helper_connect(&client);
     if (r == 0)
-        r = helper_call(client, "GetPolicy", NULL, &answer);
+        r = helper_get_policy(client, false, &answer);
     if (r != 0)
         return r;
     if (json_dispatch(answer.parameters, fields, ELEMENTS(fields), true, ret,

@@ -165,10 +165,6 @@ static int method_run(struct varlink_call *call, struct manager *manager)
 
 static int method_get_policy(struct varlink_call *call, struct manager *manager)
 {
-    const char *bad;
-
-    if (json_dispatch(varlink_call_parameters(call), NULL, 0, false, NULL, &bad) < 0)
-        return varlink_error_invalid_parameter(call, bad);
     return policy_reply(manager, call);
 }
 

@@ -169,17 +169,23 @@ static json_object *policy_object(const struct manager *manager, uid_t uid, json
     return TAKE_PTR(reply);
 }
 
+/* Takes over @approvals. */
+static void answer(struct manager *manager, struct varlink_call *call, json_object *approvals)
+{
+    json_object *reply = policy_object(manager, varlink_call_peer(call)->uid, approvals);
+
+    json_object_put(approvals);
+    if (reply)
+        (void)varlink_reply(call, reply);
+    else
+        result_answer_failed(call, "The policy could not be put together.");
+}
+
 static void on_surveyed(json_object *answers, void *userdata)
 {
     struct policy_question *question = userdata;
-    json_object *reply =
-        policy_object(question->manager, varlink_call_peer(question->call)->uid, answers);
 
-    json_object_put(answers);
-    if (reply)
-        (void)varlink_reply(question->call, reply);
-    else
-        result_answer_failed(question->call, "The policy could not be put together.");
+    answer(question->manager, question->call, answers);
     question_free(question);
 }
 
@@ -188,7 +194,7 @@ static void on_gone(struct varlink_call *call, void *userdata)
     question_free(userdata);
 }
 
-int policy_reply(struct manager *manager, struct varlink_call *call)
+static int ask_polkit(struct manager *manager, struct varlink_call *call)
 {
     struct policy_question *question = calloc(1, sizeof(*question));
     int r;
@@ -203,4 +209,21 @@ int policy_reply(struct manager *manager, struct varlink_call *call)
     if (r < 0)
         question_free(question);
     return r;
+}
+
+int policy_reply(struct manager *manager, struct varlink_call *call)
+{
+    static const struct json_field fields[] = {
+        { "approvals", JSON_FIELD_BOOL, 0 },
+    };
+    bool with_approvals = true;
+    const char *bad;
+
+    if (json_dispatch(varlink_call_parameters(call), fields, ELEMENTS(fields), false,
+                      &with_approvals, &bad) < 0)
+        return varlink_error_invalid_parameter(call, bad);
+    if (with_approvals)
+        return ask_polkit(manager, call);
+    answer(manager, call, json_object_new_object());
+    return 0;
 }

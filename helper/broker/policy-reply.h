@@ -3,5 +3,5 @@
 
 #include "broker/manager.h"
 
-/* Answers @call, now or later. Returns 0 or a negative errno. */
+/* Reads the parameters of @call, and answers it, now or later. Returns 0 or a negative errno. */
 int policy_reply(struct manager *manager, struct varlink_call *call);

@@ -363,6 +363,9 @@ def test_policy_and_engines_are_told(machine):
     policy = call(machine, "GetPolicy")
     assert policy["defaults"]["network"] == "none"
     assert policy["defaults"]["memoryBytes"] <= policy["ceiling"]["memoryBytes"]
+    assert policy["approvals"]["io.sbxctl.run-network"]
+    assert call(machine, "GetPolicy", {"approvals": True}) == policy
+    assert call(machine, "GetPolicy", {"approvals": False}) == {**policy, "approvals": {}}
     engines = call(machine, "GetEngines", {})
     assert policy["engine"] == engines["default"] and engines["default"] in engines["engines"]
 
@@ -385,6 +388,7 @@ def test_quiet_says_nothing(machine):
         ("Describe", {"id": 7}, f"{SERVICE}.InvalidParameter", {"parameter": "id"}),
         ("Describe", {"id": None}, f"{SERVICE}.InvalidParameter", {"parameter": "id"}),
         ("List", {"all": True}, f"{SERVICE}.InvalidParameter", {"parameter": "all"}),
+        ("GetPolicy", {"approvals": "no"}, f"{SERVICE}.InvalidParameter", {"parameter": "approvals"}),
         ("Run", shell("echo", network="all"), f"{SERVICE}.InvalidParameter", {"parameter": "network"}),
         ("Run", shell("echo", inputs={}), f"{SERVICE}.InvalidParameter", {"parameter": "inputs"}),
         ("Run", shell("echo", scriptFd=0), f"{SANDBOX}.Rejected", {"field": "script"}),

@@ -382,6 +382,7 @@ static void limits_are_the_helpers(void **state)
                                   "f", &request),
                      0);
     assert_non_null(strstr(helper.call, "\"io.sbxctl.Sandbox.GetPolicy\""));
+    assert_non_null(strstr(helper.call, "\"approvals\":false"));
     assert_int_equal(request.n_fds, 2);
     assert_string_equal(text_of(&request, 1), "12345");
     assert_int_equal(make_request(&helper, "{\"parameters\":{\"inputBytesMax\":4,\"inputsMax\":1}}",
