@@ -105,6 +105,7 @@ static void go(struct run *run)
         run_arm(run, UPLOAD_STEP_USEC, on_upload_step);
     else
         run_arm(run, run->plan.limits.timeout_usec, on_time_over);
+    run_make_record(run);
 }
 
 void run_go_if_filled(struct run *run)

@@ -73,6 +73,7 @@ struct run {
 
     int staging;                /* directory fd of staging/<id>; -1: not made */
     int kept[2];                /* stdout and stderr files in it */
+    int record;                 /* run.json; -1: not made */
     struct store_input *inputs; /* as put: the script, then request.inputs */
     size_t n_put;               /* of them are done */
     bool is_put_ahead;          /* the script is on its way before the run is filled */
@@ -274,6 +275,8 @@ int run_restore_network(struct run *run, int egress);
 /* run-save.c */
 int run_make_staging(struct run *run);
 void run_remove_staging(struct run *run);
+/* Makes run.json while nobody waits for it; without that it is made when it is written. */
+void run_make_record(struct run *run);
 /* Begins to save the outputs, while the sandbox is being ended: nothing in it changes them any
  * more. */
 void run_collect(struct run *run);

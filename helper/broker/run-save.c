@@ -90,21 +90,27 @@ void run_remove_staging(struct run *run)
     (void)run_discard_staging(run->manager->store, run->id);
 }
 
+void run_make_record(struct run *run)
+{
+    run->record = openat(run->staging, "run.json", STAGED_FILE, 0600);
+    /* One of a helper that was ended before the publication. */
+    if (run->record < 0 && errno == EEXIST && unlinkat(run->staging, "run.json", 0) == 0)
+        run->record = openat(run->staging, "run.json", STAGED_FILE, 0600);
+}
+
 static int write_record(struct run *run)
 {
     const char *text;
     size_t size;
 
-    _cleanup_close_ int fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
-    /* One of a helper that was ended between this and the publication. */
-    if (fd < 0 && errno == EEXIST && unlinkat(run->staging, "run.json", 0) == 0)
-        fd = openat(run->staging, "run.json", STAGED_FILE, 0600);
-    if (fd < 0)
+    if (run->record < 0)
+        run_make_record(run);
+    if (run->record < 0)
         return -errno;
     text = json_text(run->result, &size);
     if (!text)
         return -ENOMEM;
-    return write_all(fd, text, size);
+    return write_all(run->record, text, size);
 }
 
 static void not_saved(struct run *run, int error)

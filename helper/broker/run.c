@@ -64,6 +64,7 @@ static void run_free(struct run *run)
         stream_free(run->streams[i]);
         close_fd(run->kept[i]);
     }
+    close_fd(run->record);
     close_fd(run->staging);
     close_fd(run->live);
     if (run->call) {
@@ -317,7 +318,7 @@ struct run *run_new(struct manager *manager, const char *id, struct request *req
     *request = (struct request)REQUEST_NULL;
     *plan = (struct plan){ 0 };
     run->interpreter = (struct interpreter)INTERPRETER_NONE;
-    run->staging = run->kept[0] = run->kept[1] = run->live = -1;
+    run->staging = run->kept[0] = run->kept[1] = run->record = run->live = -1;
     set_facts(run);
     link_run(run);
     return run;
