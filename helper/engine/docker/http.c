@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "engine/curl.h"
 
 #define HOST "http://localhost"
 
@@ -39,18 +40,20 @@ void http_close(struct http *http)
 static CURL *open_handle(struct http *http)
 {
     CURL *curl = curl_easy_init();
+    CURLcode code = CURLE_OK;
 
     if (http->curl)
         curl_easy_cleanup(http->curl);
     http->curl = curl;
-    if (!curl || curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, http->socket) != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_PROXY, "") != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L) != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") != CURLE_OK ||
-        curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK)
+    if (!curl)
         return NULL;
-    return curl;
+    CURL_SET(UNIX_SOCKET_PATH, http->socket);
+    CURL_SET(NOSIGNAL, 1L);
+    CURL_SET(PROXY, "");
+    CURL_SET(PATH_AS_IS, 1L);
+    CURL_SET(PROTOCOLS_STR, "http");
+    CURL_SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    return code == CURLE_OK ? curl : NULL;
 }
 
 void http_reply_release(struct http_reply *reply)
@@ -140,6 +143,7 @@ static int on_progress(void *userdata, curl_off_t a, curl_off_t b, curl_off_t c,
 
 /* ---- sending */
 
+/* Why nothing accepts a connection on the socket. */
 static int connect_error(CURL *curl)
 {
     long error = 0;
@@ -148,59 +152,30 @@ static int connect_error(CURL *curl)
     return error > 0 ? -(int)error : -ECONNREFUSED;
 }
 
-static int curl_error(CURL *curl, CURLcode code)
-{
-    switch ((int)code) {
-    case CURLE_OK:
-        return 0;
-    case CURLE_COULDNT_CONNECT:
-        return connect_error(curl);
-    case CURLE_OPERATION_TIMEDOUT:
-        return -ETIMEDOUT;
-    case CURLE_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-        return -ECONNRESET;
-    default:
-        return -EBADMSG;
-    }
-}
-
 static CURLcode set_options(CURL *curl, const struct http_request *request,
                             struct transfer *transfer, const char *url, struct curl_slist *headers)
 {
     size_t size = 0;
     const char *body = request->body ? json_text(request->body, &size) : "";
-    CURLcode code = curl_easy_setopt(curl, CURLOPT_URL, url);
+    CURLcode code = CURLE_OK;
 
-    /* POST with the method's own name: libcurl sends a body with nothing else. */
-    bool is_get = strcmp(request->method, "GET") == 0;
-    if (code == CURLE_OK)
-        code = is_get ? curl_easy_setopt(curl, CURLOPT_HTTPGET, 1L)
-                      : curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    if (code == CURLE_OK && !is_get)
-        code = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    if (code == CURLE_OK && !is_get)
-        code = curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)size);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_NOPROGRESS, transfer->stream ? 0L : 1L);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_XFERINFODATA, transfer);
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(request->timeout_usec / 1000));
+    CURL_SET(URL, url);
+    if (strcmp(request->method, "GET") == 0) {
+        CURL_SET(HTTPGET, 1L);
+    } else {
+        /* With the method's own name: libcurl sends a body with nothing else. */
+        CURL_SET(POST, 1L);
+        CURL_SET(POSTFIELDS, body);
+        CURL_SET(POSTFIELDSIZE, (long)size);
+    }
+    CURL_SET(CUSTOMREQUEST, request->method);
+    CURL_SET(HTTPHEADER, headers);
+    CURL_SET(WRITEFUNCTION, on_data);
+    CURL_SET(WRITEDATA, transfer);
+    CURL_SET(NOPROGRESS, transfer->stream ? 0L : 1L);
+    CURL_SET(XFERINFOFUNCTION, on_progress);
+    CURL_SET(XFERINFODATA, transfer);
+    CURL_SET(TIMEOUT_MS, (long)(request->timeout_usec / 1000));
     return code;
 }
 
@@ -247,7 +222,9 @@ static int perform(struct http *http, const struct http_request *request, struct
         transfer->error = -EALREADY;
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
-    return transfer->error != 0 ? transfer->error : curl_error(curl, code);
+    if (transfer->error != 0)
+        return transfer->error;
+    return code == CURLE_COULDNT_CONNECT ? connect_error(curl) : curl_error(code);
 }
 
 int http_stream(struct http *http, const struct http_request *request,

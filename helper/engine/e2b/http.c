@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "engine/curl.h"
 #include "key.h"
 
 #define CONNECT_TIMEOUT_MSEC 20000L
@@ -218,30 +219,26 @@ static void free_headers(struct http_transfer *t)
     t->headers = NULL;
 }
 
-/* A chain of options, of which the first failure is remembered. */
-#define SET(option, value) \
-    (code = code != CURLE_OK ? code : curl_easy_setopt(curl, CURLOPT_##option, value))
-
 /* Whom to believe, and by which way: the configuration alone says so. */
 static CURLcode set_trust(CURL *curl, const struct config *config)
 {
     CURLcode code = CURLE_OK;
 
-    SET(PROTOCOLS_STR, "https");
-    SET(FOLLOWLOCATION, 0L);
-    SET(SSL_VERIFYPEER, 1L);
-    SET(SSL_VERIFYHOST, 2L);
-    SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    SET(CAINFO, config->ca_file);
-    SET(CAPATH, NULL);
-    SET(PROXY, config->proxy ? config->proxy : "");
-    SET(NOPROXY, "");
-    SET(HEADEROPT, (long)CURLHEADER_SEPARATE);
-    SET(NETRC, (long)CURL_NETRC_IGNORED);
-    SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    SET(NOSIGNAL, 1L);
-    SET(PATH_AS_IS, 1L);
-    SET(CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MSEC);
+    CURL_SET(PROTOCOLS_STR, "https");
+    CURL_SET(FOLLOWLOCATION, 0L);
+    CURL_SET(SSL_VERIFYPEER, 1L);
+    CURL_SET(SSL_VERIFYHOST, 2L);
+    CURL_SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    CURL_SET(CAINFO, config->ca_file);
+    CURL_SET(CAPATH, NULL);
+    CURL_SET(PROXY, config->proxy ? config->proxy : "");
+    CURL_SET(NOPROXY, "");
+    CURL_SET(HEADEROPT, (long)CURLHEADER_SEPARATE);
+    CURL_SET(NETRC, (long)CURL_NETRC_IGNORED);
+    CURL_SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    CURL_SET(NOSIGNAL, 1L);
+    CURL_SET(PATH_AS_IS, 1L);
+    CURL_SET(CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MSEC);
     return code;
 }
 
@@ -255,19 +252,19 @@ static CURLcode set_body(struct http_transfer *t)
         t->form = request->form(curl, request->form_userdata);
         if (!t->form)
             return CURLE_OUT_OF_MEMORY;
-        SET(MIMEPOST, t->form);
+        CURL_SET(MIMEPOST, t->form);
     } else if (request->is_file) {
-        SET(POST, 1L);
-        SET(READFUNCTION, on_read);
-        SET(READDATA, t);
-        SET(POSTFIELDSIZE_LARGE, (curl_off_t)request->file_size);
+        CURL_SET(POST, 1L);
+        CURL_SET(READFUNCTION, on_read);
+        CURL_SET(READDATA, t);
+        CURL_SET(POSTFIELDSIZE_LARGE, (curl_off_t)request->file_size);
     } else if (strcmp(request->method, "POST") == 0) {
-        SET(POST, 1L);
-        SET(POSTFIELDS, request->body ? request->body : "");
-        SET(POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
+        CURL_SET(POST, 1L);
+        CURL_SET(POSTFIELDS, request->body ? request->body : "");
+        CURL_SET(POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
     } else {
-        SET(HTTPGET, 1L);
-        SET(CUSTOMREQUEST, request->method);
+        CURL_SET(HTTPGET, 1L);
+        CURL_SET(CUSTOMREQUEST, request->method);
     }
     return code;
 }
@@ -277,48 +274,16 @@ static CURLcode set_options(struct http_transfer *t, const struct config *config
     CURL *curl = t->curl;
     CURLcode code = set_trust(curl, config);
 
-    SET(URL, t->request->url);
-    SET(HTTPHEADER, t->headers);
-    SET(WRITEFUNCTION, on_data);
-    SET(WRITEDATA, t);
-    SET(NOPROGRESS, 0L);
-    SET(XFERINFOFUNCTION, on_progress);
-    SET(XFERINFODATA, t);
-    SET(PRIVATE, t);
-    SET(TIMEOUT_MS, (long)((t->request->timeout_usec + 999) / 1000));
+    CURL_SET(URL, t->request->url);
+    CURL_SET(HTTPHEADER, t->headers);
+    CURL_SET(WRITEFUNCTION, on_data);
+    CURL_SET(WRITEDATA, t);
+    CURL_SET(NOPROGRESS, 0L);
+    CURL_SET(XFERINFOFUNCTION, on_progress);
+    CURL_SET(XFERINFODATA, t);
+    CURL_SET(PRIVATE, t);
+    CURL_SET(TIMEOUT_MS, (long)((t->request->timeout_usec + 999) / 1000));
     return code == CURLE_OK ? set_body(t) : code;
-}
-
-static int curl_error(CURLcode code)
-{
-    switch ((int)code) {
-    case CURLE_OK:
-        return 0;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-        return -EHOSTUNREACH;
-    case CURLE_COULDNT_CONNECT:
-        return -ECONNREFUSED;
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-        return -EKEYREJECTED;
-    case CURLE_SSL_CONNECT_ERROR:
-        return -EPROTO;
-    case CURLE_OPERATION_TIMEDOUT:
-        return -ETIMEDOUT;
-    case CURLE_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_RECV_ERROR:
-    case CURLE_SEND_ERROR:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return -ECONNRESET;
-    default:
-        return -EBADMSG;
-    }
 }
 
 /* ---- the loop */
