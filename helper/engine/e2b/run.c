@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
+#include "arguments.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/escape.h"
@@ -143,72 +144,6 @@ static void say(struct run *run, const char *text)
     (void)sink_write(&run->sinks[1], text, strlen(text));
 }
 
-/* ---- arguments */
-
-static json_object *arguments_of(const struct run *run, const char *script)
-{
-    static const char *const fixed[] = { "-c", NULL, "sbxctl", NULL, NULL };
-    json_object *arguments = json_object_new_array();
-    int r = arguments ? 0 : -ENOMEM;
-
-    for (size_t i = 0; r >= 0 && i < ELEMENTS(fixed); i++) {
-        const char *text = i == 1   ? script
-                           : i == 3 ? run->directory
-                           : i == 4 ? run->folder
-                                    : fixed[i];
-        r = json_append(arguments, json_object_new_string(text));
-    }
-    if (r < 0) {
-        json_object_put(arguments);
-        return NULL;
-    }
-    return arguments;
-}
-
-static json_object *program_arguments(const struct run *run, const struct launch_program *program)
-{
-    json_object *arguments = arguments_of(run, SCRIPT_RUN);
-    int r = arguments ? transfer_add_executables(&run->transfer, arguments) : -ENOMEM;
-
-    for (char *const *word = program->argv; r >= 0 && *word; word++)
-        r = json_append(arguments, json_object_new_string(*word));
-    if (r < 0) {
-        json_object_put(arguments);
-        return NULL;
-    }
-    return arguments;
-}
-
-/* The parser has seen to it that each has its equals sign. */
-static json_object *environment_of(const struct launch_program *program)
-{
-    json_object *environment = json_object_new_object();
-    int r = environment ? 0 : -ENOMEM;
-
-    for (char *const *variable = program->env; r >= 0 && *variable; variable++) {
-        const char *value = strchr(*variable, '=');
-        _cleanup_free_ char *name = strndup(*variable, (size_t)(value - *variable));
-        r = name ? json_add_string(environment, name, value + 1) : -ENOMEM;
-    }
-    if (r < 0) {
-        json_object_put(environment);
-        return NULL;
-    }
-    return environment;
-}
-
-/* JSON has no other strings. */
-static bool is_text(const struct launch_program *program)
-{
-    for (char *const *word = program->argv; *word; word++)
-        if (!utf8_is_valid(*word))
-            return false;
-    for (char *const *word = program->env; *word; word++)
-        if (!utf8_is_valid(*word))
-            return false;
-    return true;
-}
-
 /* ---- the program's end */
 
 static void tell_left_out(struct run *run)
@@ -228,7 +163,8 @@ static void tell_left_out(struct run *run)
 
 static int collect(struct run *run)
 {
-    _cleanup_json_ json_object *arguments = arguments_of(run, SCRIPT_COLLECT);
+    _cleanup_json_ json_object *arguments =
+        arguments_of_script(SCRIPT_COLLECT, run->directory, run->folder);
     char line[ENGINE_TEXT_MAX + 80];
 
     if (!arguments)
@@ -292,8 +228,9 @@ static int start(struct run *run, const struct launch_program *program, bool has
 {
     bool can_interpret =
         !has_input && interpreter_takes(run->cloud->config, run->template_id, program);
-    _cleanup_json_ json_object *arguments = program_arguments(run, program);
-    _cleanup_json_ json_object *environment = environment_of(program);
+    _cleanup_json_ json_object *arguments =
+        arguments_of_program(program, &run->transfer, run->directory, run->folder);
+    _cleanup_json_ json_object *environment = arguments_environment(program);
     const struct envd_program wanted = {
         .arguments = arguments,
         .environment = environment,
@@ -334,7 +271,7 @@ static int begin(struct run *run, const struct launch_program *program, const in
     int r = open_streams(run, stdio);
     if (r < 0)
         return cloud_fail(run->cloud, r, "Its streams cannot be opened: %s.", strerror(-r));
-    if (!is_text(program))
+    if (!arguments_are_text(program))
         return cloud_fail(run->cloud, -EILSEQ,
                           "Its arguments and its environment are not all UTF-8, and E2B takes no "
                           "others.");
@@ -402,7 +339,8 @@ static int ignore_output(bool is_stderr, const char *data, size_t size, void *us
 
 int run_ask_to_end(struct run *run)
 {
-    _cleanup_json_ json_object *arguments = arguments_of(run, SCRIPT_TERM);
+    _cleanup_json_ json_object *arguments =
+        arguments_of_script(SCRIPT_TERM, run->directory, run->folder);
     struct envd_program program = {
         .arguments = arguments,
         .silence_usec = TERM_SILENCE_USEC,
