@@ -80,11 +80,16 @@ char *doctor_word(const char *text)
     }
 }
 
-static void tell(struct doctor *doctor, enum doctor_state state, const char *meaning,
-                 const char *command, const char *text)
+__attribute__((format(printf, 5, 0))) static void tell(struct doctor *doctor,
+                                                       enum doctor_state state, const char *meaning,
+                                                       const char *command, const char *format,
+                                                       va_list ap)
 {
     json_object *finding = json_object_new_object();
+    _cleanup_free_ char *text = NULL;
 
+    if (vasprintf(&text, format, ap) < 0)
+        text = NULL;
     if (json_add_string(finding, "check", doctor->check) < 0 ||
         json_add_string(finding, "state", state_names[state]) < 0 ||
         json_add_string(finding, "what", text) < 0 ||
@@ -97,27 +102,22 @@ static void tell(struct doctor *doctor, enum doctor_state state, const char *mea
 void doctor_tell(struct doctor *doctor, enum doctor_state state, const char *meaning,
                  const char *command, const char *format, ...)
 {
-    _cleanup_free_ char *text = NULL;
     va_list ap;
 
     va_start(ap, format);
-    if (vasprintf(&text, format, ap) < 0)
-        text = NULL;
+    tell(doctor, state, meaning, command, format, ap);
     va_end(ap);
-    tell(doctor, state, meaning, command, text);
 }
 
 void doctor_tell_owned(struct doctor *doctor, enum doctor_state state, const char *meaning,
                        char *command, const char *format, ...)
 {
-    _cleanup_free_ char *text = NULL, *owned = command;
+    _cleanup_free_ char *owned = command;
     va_list ap;
 
     va_start(ap, format);
-    if (vasprintf(&text, format, ap) < 0)
-        text = NULL;
+    tell(doctor, state, meaning, owned, format, ap);
     va_end(ap);
-    tell(doctor, state, meaning, owned, text);
 }
 
 static size_t count(json_object *findings, enum doctor_state state)
