@@ -298,16 +298,3 @@ struct audit *audit_close(struct audit *audit)
     free(audit);
     return NULL;
 }
-
-/* Connecting tells whether somebody listens, POLLOUT whether their queue has room (unix(7)): a
- * journald that stands still is one that takes no records. */
-int audit_probe(struct audit *audit)
-{
-    int r = audit_connect(audit);
-    if (r < 0)
-        return r;
-    struct pollfd writable = { .fd = audit->fd, .events = POLLOUT };
-    if (poll(&writable, 1, 0) < 0)
-        return -errno;
-    return writable.revents & POLLOUT ? 0 : -EAGAIN;
-}

@@ -32,8 +32,8 @@ enum audit_event {
 
 struct audit; /* the connection to journald */
 
-/* Prepares for journald at @socket_path. That nobody is there yet is no error here; audit_probe()
- * and audit_send() tell. Returns 0, -ENAMETOOLONG or -ENOMEM. */
+/* Prepares for journald at @socket_path. That nobody is there yet is no error here; audit_send()
+ * tells. Returns 0, -ENAMETOOLONG or -ENOMEM. */
 int audit_open(const char *socket_path, struct audit **ret);
 /* What waits is sent first, if the journal takes it within a second. NULL is fine. */
 struct audit *audit_close(struct audit *audit);
@@ -64,9 +64,6 @@ int audit_send(struct audit *audit, struct audit_record *record);
  * those that wait, in 1 MiB together. So nobody who makes many records at once has others of them
  * lost. */
 int audit_tell(struct audit *audit, struct audit_record *record);
-/* Returns 0 if journald takes records now; -EAGAIN if it does not read; or another negative errno:
- * nobody is there. */
-int audit_probe(struct audit *audit);
 
 /* The MESSAGE_ID of an event, 32 hex digits; also listed in systemd/sbxctl.catalog. */
 const char *audit_message_id(enum audit_event event);

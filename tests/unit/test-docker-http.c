@@ -83,7 +83,7 @@ static int ask(struct reply reply, uint64_t timeout_usec, size_t *lines, struct 
     assert_int_equal(listen(reply.listener, 1), 0);
     assert_int_equal(pthread_create(&thread, NULL, serve, &reply), 0);
     assert_int_equal(http_open(address.sun_path, &http), 0);
-    int r = lines ? http_stream(&http, &request, &stream, ret) : http_call(&http, &request, ret);
+    int r = http_call(&http, &request, lines ? &stream : NULL, ret);
     http_close(&http);
     pthread_join(thread, NULL);
     close(reply.listener);

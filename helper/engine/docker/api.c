@@ -116,7 +116,7 @@ static int call(struct api *api, const char *method, json_object *body, uint64_t
         return api_fail(api, -ENAMETOOLONG, "A name is too long for Docker.");
     api->error[0] = '\0';
     api->unusable = false;
-    int r = http_stream(&api->http, &request, stream, ret);
+    int r = http_call(&api->http, &request, stream, ret);
     /* What is positive, or cancelled, is the caller's own doing. */
     return r < 0 && r != -ECANCELED && r != -EALREADY ? fail_transport(api, r, timeout_usec) : r;
 }

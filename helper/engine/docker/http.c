@@ -227,8 +227,8 @@ static int perform(struct http *http, const struct http_request *request, struct
     return code == CURLE_COULDNT_CONNECT ? connect_error(curl) : curl_error(code);
 }
 
-int http_stream(struct http *http, const struct http_request *request,
-                const struct http_stream *stream, struct http_reply *ret)
+int http_call(struct http *http, const struct http_request *request,
+              const struct http_stream *stream, struct http_reply *ret)
 {
     struct transfer transfer = { .http = http, .stream = stream };
     long status = 0;
@@ -240,9 +240,4 @@ int http_stream(struct http *http, const struct http_request *request,
         *ret = (struct http_reply){ (unsigned)status, parse(transfer.data, transfer.size) };
     free(transfer.data);
     return r;
-}
-
-int http_call(struct http *http, const struct http_request *request, struct http_reply *ret)
-{
-    return http_stream(http, request, NULL, ret);
 }

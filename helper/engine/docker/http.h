@@ -48,13 +48,11 @@ void http_close(struct http *http);
 
 /* Returns 0 with the reply, whatever its status, to be released; or a negative errno: -ENOENT,
  * -EACCES and -ECONNREFUSED of the socket; -ETIMEDOUT; -ECONNRESET for a connection that ended
- * early; -EMSGSIZE; -EBADMSG for what is no HTTP; -ENOMEM; -EALREADY if .until came first. */
-int http_call(struct http *http, const struct http_request *request, struct http_reply *ret);
+ * early; -EMSGSIZE; -EBADMSG for what is no HTTP; -ENOMEM; -EALREADY if .until came first. A reply
+ * of status 200 comes in lines, as things go on, if there is a @stream; then what a line's function
+ * returned is returned, too, or -ECANCELED. */
+int http_call(struct http *http, const struct http_request *request,
+              const struct http_stream *stream, struct http_reply *ret);
 void http_reply_release(struct http_reply *reply);
 /* A header of the last reply, borrowed until the next call; NULL if it had none of that name. */
 const char *http_header(struct http *http, const char *name);
-
-/* The same for a reply that comes in lines as things go on, if its status is 200 (another one comes
- * with one body, in @ret). Returns also what a line's function returned, or -ECANCELED. */
-int http_stream(struct http *http, const struct http_request *request,
-                const struct http_stream *stream, struct http_reply *ret);
