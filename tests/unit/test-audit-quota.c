@@ -1,42 +1,22 @@
-/* The limit on records of requests that come to nothing (helper/broker/audit-quota.h). The journald
- * of these tests is a plain datagram socket. */
+/* The limit on records of requests that come to nothing (helper/broker/audit-quota.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "broker/audit-quota.h"
-#include "common/cleanup.h"
+#include "journald-double.h"
 
 #define LIMIT 3
 #define LONG_USEC (3600 * 1000 * 1000ULL)
 
 struct fixture {
-    char directory[40];
-    struct sockaddr_un address;
-    int journald;
+    struct journald journald;
     sd_event *event;
     struct audit *audit;
     struct audit_quota *quota;
-    char received[AUDIT_RECORD_MAX + 1];
 };
-
-static void listen_as_journald(struct fixture *f)
-{
-    f->journald = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(bind(f->journald, (struct sockaddr *)&f->address, sizeof(f->address)), 0);
-}
-
-static void stop_journald(struct fixture *f)
-{
-    f->journald = close_fd(f->journald);
-    unlink(f->address.sun_path);
-}
 
 static void begin(struct fixture *f, uint64_t interval_usec)
 {
@@ -48,13 +28,9 @@ static int setup(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
-    strcpy(f->directory, "/tmp/test-audit-quota.XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
-    f->address.sun_family = AF_UNIX;
-    snprintf(f->address.sun_path, sizeof(f->address.sun_path), "%s/socket", f->directory);
-    listen_as_journald(f);
+    journald_new(&f->journald);
     assert_true(sd_event_new(&f->event) >= 0);
-    assert_int_equal(audit_open(f->address.sun_path, &f->audit), 0);
+    assert_int_equal(audit_open(f->journald.address.sun_path, &f->audit), 0);
     *state = f;
     return 0;
 }
@@ -66,18 +42,14 @@ static int teardown(void **state)
     audit_quota_free(f->quota);
     audit_close(f->audit);
     sd_event_unref(f->event);
-    stop_journald(f);
-    rmdir(f->directory);
+    journald_free(&f->journald);
     free(f);
     return 0;
 }
 
 static const char *receive(struct fixture *f)
 {
-    ssize_t n = recv(f->journald, f->received, sizeof(f->received) - 1, MSG_DONTWAIT);
-
-    f->received[n < 0 ? 0 : n] = '\0';
-    return n < 0 ? NULL : f->received;
+    return journald_receive(&f->journald);
 }
 
 /* The next record says that @n requests of @uid were held back; 0: no uid is named. */
@@ -161,10 +133,10 @@ static void a_number_that_nobody_took_is_told_later(void **state)
     struct fixture *f = *state;
 
     begin(f, 1000);
-    stop_journald(f);
+    journald_stop(&f->journald);
     assert_int_equal(take(f, 1000, LIMIT + 1), LIMIT);
     assert_true(sd_event_run(f->event, 20 * 1000 * 1000) > 0);
-    listen_as_journald(f);
+    journald_start(&f->journald);
     assert_int_equal(take(f, 1000, LIMIT + 1), LIMIT);
     assert_true(sd_event_run(f->event, 20 * 1000 * 1000) > 0);
     assert_told(f, 1000, 2);
@@ -186,10 +158,10 @@ static void a_crowd_of_users_shares_one_limit(void **state)
         assert_int_equal(recorded, (64 - round) * 2 + LIMIT);
         held_back += 2 * 10000 - recorded;
         if (round == 0)
-            stop_journald(f);
+            journald_stop(&f->journald);
         assert_true(sd_event_run(f->event, 20 * 1000 * 1000) > 0);
         if (round == 0)
-            listen_as_journald(f);
+            journald_start(&f->journald);
     }
     assert_told(f, 0, held_back);
     assert_null(receive(f));

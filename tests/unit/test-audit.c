@@ -1,50 +1,22 @@
-/* The audit trail (helper/broker/audit.h). The journald of these tests is a plain datagram socket;
- * that the real one takes and shows the records is for the tests in the machine. SBXCTL_CATALOG is
- * the catalog, from meson. */
+/* The audit trail (helper/broker/audit.h). That the real journald takes and shows the records is for
+ * the tests in the machine. SBXCTL_CATALOG is the catalog, from meson. */
 #include "store-fixture.h"
-#include "broker/audit.h"
-
-#include <stdlib.h>
-#include <sys/un.h>
+#include "journald-double.h"
 
 struct fixture {
-    char directory[64];
-    struct sockaddr_un address;
-    int socket_in_place_of_journald;
+    struct journald journald;
     struct audit *audit;
     sd_event *event; /* NULL: records do not wait */
     struct audit_record record;
-    char received[AUDIT_RECORD_MAX + 1];
 };
-
-static void listen_as_journald(struct fixture *f)
-{
-    f->socket_in_place_of_journald = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_true(f->socket_in_place_of_journald >= 0);
-    assert_int_equal(
-        bind(f->socket_in_place_of_journald, (struct sockaddr *)&f->address, sizeof(f->address)),
-        0);
-}
-
-static void stop_journald(struct fixture *f)
-{
-    if (f->socket_in_place_of_journald >= 0)
-        close(f->socket_in_place_of_journald);
-    f->socket_in_place_of_journald = -1;
-    unlink(f->address.sun_path);
-}
 
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
-    strcpy(f->directory, "/tmp/test-audit.XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
-    f->address.sun_family = AF_UNIX;
-    snprintf(f->address.sun_path, sizeof(f->address.sun_path), "%s/socket", f->directory);
-    listen_as_journald(f);
-    assert_int_equal(audit_open(f->address.sun_path, &f->audit), 0);
+    journald_new(&f->journald);
+    assert_int_equal(audit_open(f->journald.address.sun_path, &f->audit), 0);
     *state = f;
     return 0;
 }
@@ -55,22 +27,14 @@ static int teardown(void **state)
 
     audit_close(f->audit);
     sd_event_unref(f->event);
-    stop_journald(f);
-    rmdir(f->directory);
+    journald_free(&f->journald);
     free(f);
     return 0;
 }
 
-/* The next datagram's text, or NULL. */
 static const char *receive(struct fixture *f)
 {
-    ssize_t n =
-        recv(f->socket_in_place_of_journald, f->received, sizeof(f->received) - 1, MSG_DONTWAIT);
-
-    if (n < 0)
-        return NULL;
-    f->received[n] = '\0';
-    return f->received;
+    return journald_receive(&f->journald);
 }
 
 /* Whether the record has exactly this line. */
@@ -176,7 +140,7 @@ static void absent_journald_is_an_error_and_not_a_success(void **state)
 {
     struct fixture *f = *state;
 
-    stop_journald(f);
+    journald_stop(&f->journald);
     audit_record_init(&f->record, AUDIT_START);
     assert_int_equal(audit_send(f->audit, &f->record), -ENOENT);
 }
@@ -187,8 +151,7 @@ static void journald_that_is_gone_is_noticed_by_the_next_record(void **state)
 
     audit_record_init(&f->record, AUDIT_START);
     assert_int_equal(audit_send(f->audit, &f->record), 0);
-    close(f->socket_in_place_of_journald);
-    f->socket_in_place_of_journald = -1;
+    f->journald.sock = close_fd(f->journald.sock);
     assert_int_equal(audit_send(f->audit, &f->record), -ECONNREFUSED);
 }
 
@@ -200,8 +163,8 @@ static void restarted_journald_gets_the_record(void **state)
         audit_record_init(&f->record, AUDIT_END);
         assert_int_equal(audit_send(f->audit, &f->record), 0);
         assert_non_null(receive(f));
-        stop_journald(f);
-        listen_as_journald(f);
+        journald_stop(&f->journald);
+        journald_start(&f->journald);
     }
 }
 
