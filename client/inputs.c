@@ -260,14 +260,8 @@ int inputs_add_paths(struct request *request, const struct input_path *paths, si
 
 int inputs_add_bytes(struct request *request, const char *name, const void *data, size_t size)
 {
-    _cleanup_close_ int fd = memfd_new("input");
-    int r = fd < 0 ? fd : write_all(fd, data, size);
+    int fd = memfd_with("input", data, size);
 
-    /* The offset travels with the descriptor. */
-    if (r >= 0 && lseek(fd, 0, SEEK_SET) < 0)
-        r = -errno;
-    if (r >= 0)
-        r = memfd_seal(fd);
-    return r < 0 ? say_failure_errno(r, "cannot pass on the files")
-                 : add_input(request, TAKE_FD(fd), name);
+    return fd < 0 ? say_failure_errno(fd, "cannot pass on the files")
+                  : add_input(request, fd, name);
 }

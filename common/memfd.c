@@ -1,5 +1,7 @@
 /* Sealed memfds, see memfd.h. */
 #include "memfd.h"
+#include "cleanup.h"
+#include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +27,15 @@ int memfd_new(const char *name)
 int memfd_seal(int fd)
 {
     return fcntl(fd, F_ADD_SEALS, SEALS) < 0 ? -errno : 0;
+}
+
+int memfd_with(const char *name, const void *data, size_t size)
+{
+    _cleanup_close_ int fd = memfd_new(name);
+    int r = fd < 0 ? fd : pwrite_all(fd, data, size, 0);
+
+    r = r < 0 ? r : memfd_seal(fd);
+    return r < 0 ? r : TAKE_FD(fd);
 }
 
 bool memfd_is_sealed(int fd)

@@ -1,7 +1,6 @@
 /* What the sandbox of an installation is given, see install-plan.h. */
 #include "broker/install-plan.h"
 #include "broker/package-installer.h"
-#include "common/file.h"
 #include "common/memfd.h"
 
 #include <stdio.h>
@@ -54,17 +53,6 @@ static json_object *make_request(const struct config_packages *packages,
     return TAKE_PTR(request);
 }
 
-static int make_file(const void *bytes, size_t size, int *ret)
-{
-    _cleanup_close_ int fd = memfd_new("sbxctl");
-    int r = fd < 0 ? fd : pwrite_all(fd, bytes, size, 0);
-
-    r = r < 0 ? r : memfd_seal(fd);
-    if (r >= 0)
-        *ret = TAKE_FD(fd);
-    return r;
-}
-
 int install_plan_files(const struct config_packages *packages, const struct install_request *from,
                        int ret[2])
 {
@@ -75,8 +63,11 @@ int install_plan_files(const struct config_packages *packages, const struct inst
 
     if (!text)
         return -ENOMEM;
-    int r = make_file(installer->text, installer->size, &ret[0]);
-    return r < 0 ? r : make_file(text, size, &ret[1]);
+    ret[0] = memfd_with("sbxctl", installer->text, installer->size);
+    if (ret[0] < 0)
+        return ret[0];
+    ret[1] = memfd_with("sbxctl", text, size);
+    return ret[1] < 0 ? ret[1] : 0;
 }
 
 /* What is installed lies in memory, too, but no sandbox has more of it than the administrator's

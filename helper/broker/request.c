@@ -115,32 +115,19 @@ refuse_name(struct request_error *error, const char *field, const char *format, 
 }
 
 /* A memfd that nobody can change any more, holding the bytes; its position is its beginning. */
-static int memfd_from_bytes(const void *data, size_t size, int *ret)
-{
-    _cleanup_close_ int fd = memfd_new("sbxctl");
-    int r = fd < 0 ? fd : pwrite_all(fd, data, size, 0);
-
-    if (r >= 0)
-        r = memfd_seal(fd);
-    if (r >= 0)
-        *ret = TAKE_FD(fd);
-    return r;
-}
-
 /* The script is read by us (hash, first line), so it must be a memfd that cannot change or block.
  */
 static int parse_script(struct varlink_call *call, const struct raw_request *raw,
                         struct request *request, struct request_error *error)
 {
     struct stat st;
-    int r;
 
     if (!raw->script == (raw->script_fd == UINT64_MAX))
         return refuse(error, "script", "Give either script or scriptFd.");
     if (raw->script) {
-        r = memfd_from_bytes(raw->script, strlen(raw->script), &request->script);
-        if (r < 0)
-            return r;
+        request->script = memfd_with("sbxctl", raw->script, strlen(raw->script));
+        if (request->script < 0)
+            return request->script;
     } else {
         request->script = varlink_call_take_memfd(call, raw->script_fd);
         if (request->script == -EPERM)
@@ -240,7 +227,8 @@ static int decode_base64(const char *text, int *ret_fd, uint64_t *ret_size)
     if (n < 0)
         return -EINVAL;
     *ret_size = (uint64_t)n - padding;
-    return memfd_from_bytes(bytes, *ret_size, ret_fd);
+    *ret_fd = memfd_with("sbxctl", bytes, *ret_size);
+    return *ret_fd < 0 ? *ret_fd : 0;
 }
 
 static int parse_input(struct varlink_call *call, json_object *object, struct request_input *input,
@@ -264,7 +252,8 @@ static int parse_input(struct varlink_call *call, json_object *object, struct re
         return -ENOMEM;
     if (raw.content) {
         input->size = strlen(raw.content);
-        return memfd_from_bytes(raw.content, input->size, &input->fd);
+        input->fd = memfd_with("sbxctl", raw.content, input->size);
+        return input->fd < 0 ? input->fd : 0;
     }
     if (raw.base64) {
         r = decode_base64(raw.base64, &input->fd, &input->size);
@@ -455,8 +444,8 @@ static int parse_into(struct varlink_call *call, struct request *request,
     if (r >= 0)
         r = parse_inputs(call, raw.inputs, request, error);
     if (r >= 0 && raw.stdin_text)
-        r = memfd_from_bytes(raw.stdin_text, strlen(raw.stdin_text), &request->stdin_memfd);
-    return r;
+        r = request->stdin_memfd = memfd_with("sbxctl", raw.stdin_text, strlen(raw.stdin_text));
+    return r < 0 ? r : 0;
 }
 
 int request_parse(struct varlink_call *call, struct request *ret, struct request_error *error)

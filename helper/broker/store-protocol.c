@@ -1,7 +1,6 @@
 /* Packets and payloads between broker and store, see store-protocol.h. */
 #include "broker/store-protocol.h"
 #include "common/cleanup.h"
-#include "common/file.h"
 #include "common/memfd.h"
 #include "common/packet.h"
 
@@ -15,14 +14,7 @@ int store_payload_new(json_object *object)
         return -ENOMEM;
     if (size > STORE_PAYLOAD_MAX)
         return -E2BIG;
-
-    _cleanup_close_ int fd = memfd_new("sbxctl-payload");
-    if (fd < 0)
-        return fd;
-    int r = write_all(fd, text, size);
-    if (r == 0)
-        r = memfd_seal(fd);
-    return r < 0 ? r : TAKE_FD(fd);
+    return memfd_with("sbxctl-payload", text, size);
 }
 
 int store_payload_read(int fd, json_object **ret)

@@ -1,5 +1,5 @@
-/* The audit trail (helper/broker/audit.h). That the real journald takes and shows the records is for
- * the tests in the machine. SBXCTL_CATALOG is the catalog, from meson. */
+/* The audit trail (helper/broker/audit.h). That the real journald takes and shows the records is
+ * for the tests in the machine. SBXCTL_CATALOG is the catalog, from meson. */
 #include "store-fixture.h"
 #include "journald-double.h"
 
