@@ -1,29 +1,16 @@
 /* Parsing of Run's parameters into the frozen request, see request.h. */
-#include "broker/request.h"
+#include "broker/request-internal.h"
 #include "broker/package.h"
 #include "common/escape.h"
-#include "common/file.h"
 #include "common/image-reference.h"
 #include "common/memfd.h"
 #include "launch/protocol.h"
 
-#include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-struct raw_request {
-    const char *script, *script_name, *language, *stdin_text, *engine, *image, *template, *network,
-        *streams;
-    uint64_t script_fd, memory_bytes, cpu_percent, timeout_usec;
-    json_object *arguments, *environment, *inputs, *network_names, *packages;
-    bool detach, dry_run, interactive, require_hashes, allow_secrets;
-};
 
 static const struct json_field run_fields[] = {
-#define AT(member) offsetof(struct raw_request, member)
+#define AT(member) offsetof(struct request_raw, member)
     { "script", JSON_FIELD_STRING, AT(script), false, 0, 0 },
     { "scriptFd", JSON_FIELD_UINT64, AT(script_fd), false, 0, VARLINK_FDS_MAX },
     { "scriptName", JSON_FIELD_STRING, AT(script_name), false, 0, REQUEST_NAME_MAX },
@@ -48,18 +35,6 @@ static const struct json_field run_fields[] = {
     { "dryRun", JSON_FIELD_BOOL, AT(dry_run), false, 0, 0 },
     { "allowInteractiveAuthentication", JSON_FIELD_BOOL, AT(interactive), false, 0, 0 },
 #undef AT
-};
-
-struct raw_input {
-    const char *name, *content, *base64;
-    uint64_t fd;
-};
-
-static const struct json_field input_fields[] = {
-    { "name", JSON_FIELD_STRING, offsetof(struct raw_input, name), true, 0, LAUNCH_NAME_MAX - 1 },
-    { "content", JSON_FIELD_STRING, offsetof(struct raw_input, content), false, 0, 0 },
-    { "contentBase64", JSON_FIELD_STRING, offsetof(struct raw_input, base64), false, 0, 0 },
-    { "fd", JSON_FIELD_UINT64, offsetof(struct raw_input, fd), false, 0, VARLINK_FDS_MAX },
 };
 
 static void free_strings(char **strings)
@@ -90,7 +65,7 @@ void request_release(struct request *request)
     *request = (struct request)REQUEST_NULL;
 }
 
-static int refuse(struct request_error *error, const char *field, const char *reason)
+int request_refuse(struct request_error *error, const char *field, const char *reason)
 {
     /* A field that the interface does not know is whatever the caller wrote. */
     _cleanup_free_ char *shown = escape_text(field, strlen(field), sizeof(error->field) - 1);
@@ -100,13 +75,12 @@ static int refuse(struct request_error *error, const char *field, const char *re
     return -EINVAL;
 }
 
-/* The same for a reason that names something of the caller's, with one %s for it. */
-__attribute__((format(printf, 3, 0))) static int
-refuse_name(struct request_error *error, const char *field, const char *format, const char *name)
+int request_refuse_name(struct request_error *error, const char *field, const char *format,
+                        const char *name)
 {
     _cleanup_free_ char *shown = escape_text(name, strlen(name), 100);
 
-    refuse(error, field, "");
+    request_refuse(error, field, "");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(error->reason, sizeof(error->reason), format, shown ? shown : "");
@@ -114,51 +88,19 @@ refuse_name(struct request_error *error, const char *field, const char *format, 
     return -EINVAL;
 }
 
-/* A memfd that nobody can change any more, holding the bytes; its position is its beginning. */
-/* The script is read by us (hash, first line), so it must be a memfd that cannot change or block.
- */
-static int parse_script(struct varlink_call *call, const struct raw_request *raw,
-                        struct request *request, struct request_error *error)
-{
-    struct stat st;
-
-    if (!raw->script == (raw->script_fd == UINT64_MAX))
-        return refuse(error, "script", "Give either script or scriptFd.");
-    if (raw->script) {
-        request->script = memfd_with("sbxctl", raw->script, strlen(raw->script));
-        if (request->script < 0)
-            return request->script;
-    } else {
-        request->script = varlink_call_take_memfd(call, raw->script_fd);
-        if (request->script == -EPERM)
-            return refuse(error, "scriptFd", "The script's descriptor must be a sealed memfd.");
-        if (request->script < 0)
-            return refuse(error, "scriptFd", "");
-    }
-    if (fstat(request->script, &st) < 0)
-        return -errno;
-    request->script_bytes = (uint64_t)st.st_size;
-
-    const char *name = raw->script_name ? raw->script_name : "script";
-    if (!path_is_plain(name) || strchr(name, '/'))
-        return refuse(error, "scriptName", "The script's name must be a plain file name.");
-    request->script_name = strdup(name);
-    return request->script_name ? 0 : -ENOMEM;
-}
-
 static int parse_arguments(json_object *array, struct request *request, struct request_error *error)
 {
     size_t n = array ? json_object_array_length(array) : 0;
 
     if (n > LAUNCH_ARGV_MAX)
-        return refuse(error, "arguments", "Too many arguments.");
+        return request_refuse(error, "arguments", "Too many arguments.");
     request->arguments = calloc(n + 1, sizeof(char *));
     if (!request->arguments)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         json_object *item = json_object_array_get_idx(array, i);
         if (!json_object_is_type(item, json_type_string))
-            return refuse(error, "arguments", "");
+            return request_refuse(error, "arguments", "");
         request->arguments[i] = strdup(json_object_get_string(item));
         if (!request->arguments[i])
             return -ENOMEM;
@@ -180,7 +122,7 @@ static int parse_environment(json_object *object, struct request *request,
     size_t n = object ? (size_t)json_object_object_length(object) : 0;
 
     if (n > LAUNCH_ENV_MAX / 2)
-        return refuse(error, "environment", "Too many environment variables.");
+        return request_refuse(error, "environment", "Too many environment variables.");
     request->environment = calloc(n + 1, sizeof(char *));
     if (!request->environment)
         return -ENOMEM;
@@ -190,111 +132,13 @@ static int parse_environment(json_object *object, struct request *request,
     {
         char **entry = &request->environment[request->n_environment];
         if (!environment_name_is_valid(name) || !json_object_is_type(value, json_type_string))
-            return refuse(error, "environment",
-                          "A variable's name consists of letters, digits and underscores.");
+            return request_refuse(error, "environment",
+                                  "A variable's name consists of letters, digits and underscores.");
         if (asprintf(entry, "%s=%s", name, json_object_get_string(value)) < 0) {
             *entry = NULL;
             return -ENOMEM;
         }
         request->n_environment++;
-    }
-    return 0;
-}
-
-/* EVP_DecodeBlock() skips white space and does not look where the padding stands. */
-static bool is_base64(const char *text, size_t length, size_t *ret_padding)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-    *ret_padding = length - strspn(text, letters);
-    return length % 4 == 0 && *ret_padding <= 2 &&
-           strspn(text + length - *ret_padding, "=") == *ret_padding;
-}
-
-static int decode_base64(const char *text, int *ret_fd, uint64_t *ret_size)
-{
-    size_t length = strlen(text), padding;
-    _cleanup_free_ unsigned char *bytes = malloc(length / 4 * 3 + 1);
-    int n = 0;
-
-    if (!bytes)
-        return -ENOMEM;
-    if (!is_base64(text, length, &padding))
-        return -EINVAL;
-    if (length > 0)
-        n = EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length);
-    if (n < 0)
-        return -EINVAL;
-    *ret_size = (uint64_t)n - padding;
-    *ret_fd = memfd_with("sbxctl", bytes, *ret_size);
-    return *ret_fd < 0 ? *ret_fd : 0;
-}
-
-static int parse_input(struct varlink_call *call, json_object *object, struct request_input *input,
-                       struct request_error *error)
-{
-    struct raw_input raw = { .fd = UINT64_MAX };
-    const char *bad;
-    int r;
-
-    if (!json_object_is_type(object, json_type_object) ||
-        json_dispatch(object, input_fields, ELEMENTS(input_fields), false, &raw, &bad) < 0)
-        return refuse(error, "inputs", "");
-    if (!!raw.content + !!raw.base64 + (raw.fd != UINT64_MAX) != 1)
-        return refuse(error, "inputs", "An input has exactly one content.");
-    if (!path_is_plain(raw.name))
-        return refuse_name(error, "inputs",
-                           "The input '%s' needs a relative path without '..' as its name.",
-                           raw.name);
-    input->name = strdup(raw.name);
-    if (!input->name)
-        return -ENOMEM;
-    if (raw.content) {
-        input->size = strlen(raw.content);
-        input->fd = memfd_with("sbxctl", raw.content, input->size);
-        return input->fd < 0 ? input->fd : 0;
-    }
-    if (raw.base64) {
-        r = decode_base64(raw.base64, &input->fd, &input->size);
-        return r == -EINVAL ? refuse(error, "inputs", "contentBase64 is not base64.") : r;
-    }
-    input->fd = varlink_call_take_memfd(call, raw.fd);
-    if (input->fd == -EPERM)
-        return refuse_name(error, "inputs", "The descriptor of '%s' must be a sealed memfd.",
-                           raw.name);
-    if (input->fd < 0)
-        return refuse(error, "inputs", "");
-    struct stat st;
-    if (fstat(input->fd, &st) < 0)
-        return -errno;
-    input->size = (uint64_t)st.st_size;
-    return 0;
-}
-
-static int parse_inputs(struct varlink_call *call, json_object *array, struct request *request,
-                        struct request_error *error)
-{
-    size_t n = array ? json_object_array_length(array) : 0;
-    int r;
-
-    if (n > VARLINK_FDS_MAX)
-        return refuse(error, "inputs", "Too many inputs.");
-    request->inputs = calloc(n + 1, sizeof(struct request_input));
-    if (!request->inputs)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        request->inputs[i].fd = -1;
-        request->n_inputs = i + 1;
-        r = parse_input(call, json_object_array_get_idx(array, i), &request->inputs[i], error);
-        if (r < 0)
-            return r;
-        bool taken = strcmp(request->inputs[i].name, request->script_name) == 0;
-        for (size_t j = 0; j < i && !taken; j++)
-            taken = strcmp(request->inputs[i].name, request->inputs[j].name) == 0;
-        if (taken)
-            return refuse_name(error, "inputs", "Two files of the run have the name '%s'.",
-                               request->inputs[i].name);
     }
     return 0;
 }
@@ -307,7 +151,7 @@ static int parse_enum(const char *value, const char *const *names, size_t n)
     return -EINVAL;
 }
 
-static int parse_modes(struct varlink_call *call, const struct raw_request *raw,
+static int parse_modes(struct varlink_call *call, const struct request_raw *raw,
                        struct request *request, struct request_error *error)
 {
     static const char *const networks[] = { "none", "internet" };
@@ -316,17 +160,18 @@ static int parse_modes(struct varlink_call *call, const struct raw_request *raw,
 
     r = raw->network ? parse_enum(raw->network, networks, ELEMENTS(networks)) : 0;
     if (r < 0)
-        return refuse(error, "network", "");
+        return request_refuse(error, "network", "");
     request->network = r == 1;
     r = raw->streams ? parse_enum(raw->streams, streams, ELEMENTS(streams)) : 0;
     if (r < 0)
-        return refuse(error, "streams", "");
+        return request_refuse(error, "streams", "");
     if (r != STREAMS_NONE && !varlink_call_wants_more(call))
-        return refuse(error, "streams", "Streams need a call with 'more'.");
+        return request_refuse(error, "streams", "Streams need a call with 'more'.");
     if (r != STREAMS_NONE && raw->detach)
-        return refuse(error, "streams", "A detached run has nobody to pass its streams on to.");
+        return request_refuse(error, "streams",
+                              "A detached run has nobody to pass its streams on to.");
     if (r == STREAMS_DESCRIPTORS && raw->stdin_text)
-        return refuse(error, "stdin", "With descriptors, stdin is one of them.");
+        return request_refuse(error, "stdin", "With descriptors, stdin is one of them.");
     request->streams = (enum streams)r;
     return 0;
 }
@@ -337,14 +182,17 @@ static int parse_host(const char *text, struct request *request, struct request_
     char host[HOST_TEXT_MAX + 1];
 
     if (!host_pattern_parse(text, host) || strcmp(host, "*") == 0)
-        return refuse_name(error, "networkNames",
-                           "'%s' is not the name of a host, nor *. and the end of one.", text);
+        return request_refuse_name(error, "networkNames",
+                                   "'%s' is not the name of a host, nor *. and the end of one.",
+                                   text);
     /* These two stand for something else where somebody decides by the names. */
     if (strcmp(host, "any") == 0 || strcmp(host, "none") == 0)
-        return refuse_name(error, "networkNames", "'%s' is a word of rules, no host.", host);
+        return request_refuse_name(error, "networkNames", "'%s' is a word of rules, no host.",
+                                   host);
     if (host_is_localhost(host))
-        return refuse(error, "networkNames",
-                      "Inside, localhost is the sandbox itself; this machine's cannot be had.");
+        return request_refuse(
+            error, "networkNames",
+            "Inside, localhost is the sandbox itself; this machine's cannot be had.");
     for (size_t i = 0; i < request->hosts.n; i++)
         if (strcmp(request->hosts.items[i], host) == 0)
             return 0;
@@ -352,7 +200,7 @@ static int parse_host(const char *text, struct request *request, struct request_
 }
 
 /* The names are what somebody may be asked to approve, so there are no more than can be shown. */
-static int parse_hosts(const struct raw_request *raw, struct request *request,
+static int parse_hosts(const struct request_raw *raw, struct request *request,
                        struct request_error *error)
 {
     size_t n = raw->network_names ? json_object_array_length(raw->network_names) : 0, size = 0;
@@ -361,22 +209,23 @@ static int parse_hosts(const struct raw_request *raw, struct request *request,
     if (!raw->network_names)
         return 0;
     if (raw->network && !request->network)
-        return refuse(error, "networkNames", "Names of hosts are of no use without a network.");
+        return request_refuse(error, "networkNames",
+                              "Names of hosts are of no use without a network.");
     if (n > REQUEST_HOSTS_MAX)
-        return refuse(error, "networkNames", "At most 16 hosts can be named.");
+        return request_refuse(error, "networkNames", "At most 16 hosts can be named.");
     if (n == 0)
-        return refuse(error, "networkNames", "Name a host, or leave the list out for any.");
+        return request_refuse(error, "networkNames", "Name a host, or leave the list out for any.");
     for (size_t i = 0; r >= 0 && i < n; i++) {
         json_object *item = json_object_array_get_idx(raw->network_names, i);
         if (!json_object_is_type(item, json_type_string))
-            return refuse(error, "networkNames", "");
+            return request_refuse(error, "networkNames", "");
         r = parse_host(json_object_get_string(item), request, error);
     }
     for (size_t i = 0; i < request->hosts.n; i++)
         size += strlen(request->hosts.items[i]) + 1;
     if (r >= 0 && size > REQUEST_HOSTS_TEXT_MAX)
-        return refuse(error, "networkNames",
-                      "The names of hosts have more than 511 characters together.");
+        return request_refuse(error, "networkNames",
+                              "The names of hosts have more than 511 characters together.");
     request->network = true;
     return r;
 }
@@ -387,14 +236,14 @@ static int parse_packages(json_object *array, struct request *request, struct re
     size_t n = array ? json_object_array_length(array) : 0;
 
     if (n > PACKAGES_MAX)
-        return refuse(error, "packages", "At most 50 packages can be asked for.");
+        return request_refuse(error, "packages", "At most 50 packages can be asked for.");
     request->packages = calloc(n + 1, sizeof(char *));
     if (!request->packages)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         json_object *item = json_object_array_get_idx(array, i);
         if (!json_object_is_type(item, json_type_string))
-            return refuse(error, "packages", "");
+            return request_refuse(error, "packages", "");
         request->packages[i] = strdup(json_object_get_string(item));
         if (!request->packages[i])
             return -ENOMEM;
@@ -406,7 +255,7 @@ static int parse_packages(json_object *array, struct request *request, struct re
 static int parse_into(struct varlink_call *call, struct request *request,
                       struct request_error *error)
 {
-    struct raw_request raw = { .script_fd = UINT64_MAX,
+    struct request_raw raw = { .script_fd = UINT64_MAX,
                                .memory_bytes = UINT64_MAX,
                                .cpu_percent = UINT64_MAX,
                                .timeout_usec = UINT64_MAX };
@@ -416,7 +265,7 @@ static int parse_into(struct varlink_call *call, struct request *request,
     r = json_dispatch(varlink_call_parameters(call), run_fields, ELEMENTS(run_fields), false, &raw,
                       &bad);
     if (r < 0)
-        return refuse(error, bad, "");
+        return request_refuse(error, bad, "");
     request->memory_bytes = raw.memory_bytes;
     request->cpu_percent = raw.cpu_percent;
     request->timeout_usec = raw.timeout_usec;
@@ -436,13 +285,13 @@ static int parse_into(struct varlink_call *call, struct request *request,
     if (r >= 0)
         r = parse_packages(raw.packages, request, error);
     if (r >= 0)
-        r = parse_script(call, &raw, request, error);
+        r = request_parse_script(call, &raw, request, error);
     if (r >= 0)
         r = parse_arguments(raw.arguments, request, error);
     if (r >= 0)
         r = parse_environment(raw.environment, request, error);
     if (r >= 0)
-        r = parse_inputs(call, raw.inputs, request, error);
+        r = request_parse_inputs(call, raw.inputs, request, error);
     if (r >= 0 && raw.stdin_text)
         r = request->stdin_memfd = memfd_with("sbxctl", raw.stdin_text, strlen(raw.stdin_text));
     return r < 0 ? r : 0;
