@@ -3,6 +3,7 @@
  * connection, never the service. */
 #include "memfd.h"
 #include "varlink-connection.h"
+#include "varlink-header.h"
 
 #include <stdio.h>
 #include <string.h>

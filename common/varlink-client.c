@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "varlink-frame.h"
+#include "varlink-header.h"
 
 /* A full backlog means a server that hangs; nobody should wait for that for ever. */
 #define CONNECT_TIMEOUT_SEC 30
