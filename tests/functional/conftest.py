@@ -23,6 +23,7 @@ TESTS = pathlib.Path(__file__).parents[1]
 
 # Modules of this directory that run in the machine, and where they lie there.
 INSIDE = (
+    "double_listener.py",
     "egress_client.py",
     "egress_double.py",
     "engine_client.py",

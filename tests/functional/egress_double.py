@@ -5,13 +5,12 @@ service, which must be stopped.
 """
 
 import json
-import os
-import shutil
 import socket
+
+from double_listener import PATIENCE, accept, listening
 
 PATH = "/run/sbxctl/egress"
 VERSION = 1
-PATIENCE = 60  # seconds that the broker may take for anything
 
 
 class Egress:
@@ -81,21 +80,5 @@ def host(name, port=443, connections=1, sent=0, received=0, **more):
 
 def serve(scenario, uid=0):
     """Listens, says so, and plays the scenario with the first connection."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        if os.path.exists(PATH):
-            os.unlink(PATH)
-        listener.bind(PATH)
-        try:
-            shutil.chown(PATH, "sbxctl", "sbxctl")
-            os.chmod(PATH, 0o600)
-            os.seteuid(uid)  # who listens is whom the broker sees
-            listener.listen()
-            os.seteuid(0)
-            listener.settimeout(PATIENCE)
-            print("up", flush=True)
-            sock, _ = listener.accept()
-            sock.settimeout(PATIENCE)
-            scenario(Egress(sock))
-            print("played", flush=True)
-        finally:
-            os.unlink(PATH)
+    with listening(PATH, uid) as listener:
+        scenario(Egress(accept(listener)))

@@ -13,11 +13,11 @@ import socket
 import struct
 import tempfile
 
+from double_listener import PATIENCE, accept, listening
 from engine_client import CODE, EXEC, EXITED, EXITED_LAYOUT, GO, LISTEN, LISTENING, PUT, PUT_DONE, PUT_DONE_LAYOUT
 from engine_client import READY, SIGNAL, VERSION, WARM
 
 PATH = "/run/sbxctl/engine/double"
-PATIENCE = 60  # seconds that the broker may take for anything
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -169,20 +169,6 @@ class Sandbox:
 
 def serve(*scenarios):
     """Listens, says so, and plays each scenario with one connection, in turn."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        if os.path.exists(PATH):
-            os.unlink(PATH)
-        listener.bind(PATH)
-        try:
-            shutil.chown(PATH, "sbxctl", "sbxctl")
-            os.chmod(PATH, 0o600)
-            listener.listen()
-            listener.settimeout(PATIENCE)
-            print("up", flush=True)
-            for scenario in scenarios:
-                sock, _ = listener.accept()
-                sock.settimeout(PATIENCE)
-                scenario(Sandbox(sock))
-            print("played", flush=True)
-        finally:
-            os.unlink(PATH)
+    with listening(PATH) as listener:
+        for scenario in scenarios:
+            scenario(Sandbox(accept(listener)))

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from approvals import YES, rules
+from doubles import Doubles
 
 SILENCE = 2  # seconds that anything may be silent while a run starts
 BOUND = 10  # generous: what is due at once must be there by then
@@ -27,23 +28,11 @@ except OSError as e:
 """
 
 
-class Double:
-    def __init__(self, machine):
-        self.machine = machine
-        self.descriptors = self.held()
-
-    def held(self):
-        """The helper's descriptors."""
-        return self.machine.descriptors(self.machine.main_pid())
-
+class Double(Doubles):
     @contextlib.contextmanager
     def playing(self, module, scenario, **options):
-        name = "engine" if module == "engine_double" else "egress"
-        code = f"from {module} import *\ndef scenario({name}):\n"
         words = "".join(f", {key}={value}" for key, value in options.items())
-        code += textwrap.indent(textwrap.dedent(scenario), "    ") + f"\nserve(scenario{words})"
-        process = self.machine.popen(self.machine.python(code))
-        assert process.popen.stdout.readline() == b"up\n", process.finish()
+        process = self.start(module, "engine" if module == "engine_double" else "egress", scenario, f"scenario{words}")
         yield
         played = process.finish()
         assert played.text == "played\n", played
@@ -58,19 +47,9 @@ class Double:
             began = time.monotonic()
             result = self.machine.sbxctl(["run", *args, "-c", script])
             result.took = time.monotonic() - began
-        result.record = json.loads(self.machine.sbxctl(["ps", "--all", "--json"]).stdout)["runs"][0]
+        result.record = self.last_run()
         self.all_is_well()
         return result
-
-    def all_is_well(self):
-        """No run is stuck, nothing is left, and runs without a network are served."""
-        runs = ["ps", "--json"]
-        self.machine.wait_for(
-            lambda: json.loads(self.machine.sbxctl(runs).stdout)["runs"] == [], 5, "the run to be over"
-        )
-        assert self.machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
-        self.machine.wait_for(lambda: self.held() == self.descriptors, 5, "the helper's descriptors to be closed")
-        assert self.machine.run(["ls", "-A", "/var/lib/sbxctl/staging"]).text == ""
 
 
 @pytest.fixture(scope="module")

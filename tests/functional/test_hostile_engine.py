@@ -2,10 +2,11 @@
 nothing stays. Each test plays a piece of Python as that engine, while alice runs something with it."""
 
 import json
-import textwrap
 import time
 
 import pytest
+
+from doubles import Doubles
 
 SILENCE = 2  # seconds that an engine may be silent while it starts
 GRACE = 2
@@ -22,22 +23,10 @@ class Played:
         self.took = took
 
 
-class Double:
-    def __init__(self, machine):
-        self.machine = machine
-        self.descriptors = self.held()
-
-    def held(self):
-        """The helper's descriptors."""
-        return self.machine.descriptors(self.machine.main_pid())
-
+class Double(Doubles):
     def start(self, scenario, before=""):
         """With connections that are given `before` it, an expression for a list of functions."""
-        code = "from engine_double import *\ndef scenario(engine):\n"
-        code += textwrap.indent(textwrap.dedent(scenario), "    ") + f"\nserve(*[{before}], scenario)"
-        playing = self.machine.popen(self.machine.python(code))
-        assert playing.popen.stdout.readline() == b"up\n", playing.finish()
-        return playing
+        return super().start("engine_double", "engine", scenario, f"*[{before}], scenario")
 
     def play(self, scenario, args=(), script="print(4)", timeout=60, before=""):
         """The scenario must come to its end, and everything must be as before."""
@@ -51,20 +40,6 @@ class Double:
         assert record["engine"] == "double"
         self.all_is_well()
         return Played(result, record, took)
-
-    def runs(self, *options):
-        return json.loads(self.machine.sbxctl(["ps", "--json", *options]).stdout)["runs"]
-
-    def last_run(self):
-        return self.runs("--all")[0]
-
-    def all_is_well(self):
-        """No run is stuck, nothing is left, and the other engine serves."""
-        machine = self.machine
-        machine.wait_for(lambda: self.runs() == [], 5, "the run to be over")
-        assert machine.sbxctl(["run", "-c", "print(4)"]).text == "4\n"
-        machine.wait_for(lambda: self.held() == self.descriptors, 5, "the helper's descriptors to be closed")
-        assert machine.run(["ls", "-A", "/var/lib/sbxctl/staging"]).text == ""
 
 
 @pytest.fixture(scope="module")
