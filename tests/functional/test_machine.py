@@ -84,6 +84,16 @@ def test_signals_reach_a_running_command(machine):
     assert sleeper.finish(timeout=10).status == 128 + 15
 
 
+def test_a_command_that_was_stopped_ends_like_another(machine):
+    reader = machine.popen(["cat"], "alice")
+    stat = f"/proc/{reader.pid}/stat"
+    reader.signal("STOP")
+    machine.wait_for(lambda: machine.read(stat).split()[2] == b"T", 10, "the command to stop")
+    reader.signal("CONT")
+    ended = reader.finish(input=b"on", timeout=10)
+    assert (ended.status, ended.stdout) == (0, b"on")
+
+
 def test_exec_says_nothing_of_a_command_that_a_signal_ended(machine):
     ended = machine.run(["sh", "-c", "kill -9 $$"], "alice")
     assert (ended.status, ended.stdout, ended.stderr) == (128 + 9, b"", b"")

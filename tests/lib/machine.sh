@@ -73,9 +73,11 @@ enter() {
     set -- setsid --wait setpriv --reuid="$user" --regid="$user" --init-groups --bounding-set="$CAPABILITIES" \
         --inh-caps=-all "$@"
     [ "${#pipes[@]}" -eq 0 ] || set -- sh -c 'chown "$0" $1 && shift && exec "$@"' "$user" "${pipes[*]}" "$@"
-    # The shell's own word about a command that a signal ended goes nowhere.
+    # A shell waits for the command: nsenter's own child, once stopped, would leave nsenter stopped for good.
+    # What the shell says of one that a signal ended goes nowhere.
     exec 3>&2 2>/dev/null
-    nsenter --target "$INIT" --mount --uts --ipc --net --pid --root --wdns=/ -- "$@" 2>&3 3>&-
+    exec nsenter --target "$INIT" --mount --uts --ipc --net --pid --no-fork --root --wdns=/ -- \
+        sh -c '("$@") 2>&3 3>&-; exit $?' sh "$@"
 }
 
 # ---- image
