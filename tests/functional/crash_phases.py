@@ -94,8 +94,8 @@ class HeldByAgent(Held):
 @contextlib.contextmanager
 def stopped(machine, pids):
     """Processes that do nothing as long as the context lasts, but for being killed."""
-    machine.run(["kill", "-STOP", *map(str, pids)], check=True)
     try:
+        machine.run(["kill", "-STOP", *map(str, pids)], check=True)
         yield
     finally:
         machine.run(["kill", "-CONT", *map(str, pids)])
@@ -123,9 +123,11 @@ def approving(machine, engine, double):
 def starting(machine, engine, double):
     # It is there once something has asked it.
     machine.sbxctl(["run", *engine.options, "-c", "print(4)"])
-    pids = engine.service_pids()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stopped(machine, pids))
+        stack.enter_context(stopped(machine, [engine.main_pid()]))
+        # The last run's may just be ending; now it stays until it is reaped, and can be stopped.
+        if children := engine.children():
+            stack.enter_context(stopped(machine, children))
         held = Held(machine, engine).start()
         held.let_go = stack.close
         machine.wait_for(lambda: held.is_in("starting"), 10, "the run to start")
