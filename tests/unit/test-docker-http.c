@@ -1,5 +1,6 @@
 /* Replies of a daemon that are too large, too deep, cut short or never come: each is an error
  * within bounds, and what the connection is used for next is not the worse for it. */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -207,6 +208,68 @@ static void reply_that_is_cut_short_is_no_reply(void **state)
     assert_null(reply.body);
 }
 
+/* ---- a daemon that ends */
+
+struct ending {
+    int listener;
+    unsigned posts;
+};
+
+/* Keeps its connections, but hangs up on who posts something. */
+static void *end_at_a_post(void *userdata)
+{
+    struct ending *ending = userdata;
+    struct pollfd fds[8] = { { .fd = ending->listener, .events = POLLIN } };
+    nfds_t n = 1;
+
+    while (n < ELEMENTS(fds) && poll(fds, n, -1) > 0) {
+        for (nfds_t i = 1; i < n; i++) {
+            char request[4096];
+            ssize_t size = fds[i].revents ? read(fds[i].fd, request, sizeof(request)) : 0;
+            if (size > 3 && memcmp(request, "GET", 3) == 0)
+                send_all(fds[i].fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+            else if (fds[i].revents)
+                fds[i].fd = close_fd(fds[i].fd);
+            ending->posts += size > 4 && memcmp(request, "POST", 4) == 0;
+        }
+        if (!fds[0].revents)
+            continue;
+        fds[n] = (struct pollfd){ .fd = accept(ending->listener, NULL, NULL), .events = POLLIN };
+        if (fds[n++].fd < 0)
+            break;
+    }
+    while (n-- > 1)
+        close_fd(fds[n].fd);
+    return NULL;
+}
+
+static void what_makes_something_is_sent_once(void **state)
+{
+    _cleanup_json_ json_object *body = json_object_new_object();
+    const struct http_request look = { "GET", "/x", NULL, 20 * USEC_PER_SEC, 0 };
+    const struct http_request make = { "POST", "/x", body, 20 * USEC_PER_SEC, 0 };
+    struct ending ending = { .listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    struct http_reply reply = { 0 };
+    struct http http;
+    pthread_t thread;
+
+    unlink(address.sun_path);
+    assert_int_equal(bind(ending.listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(ending.listener, 8), 0);
+    assert_int_equal(pthread_create(&thread, NULL, end_at_a_post, &ending), 0);
+    assert_int_equal(http_open(address.sun_path, &http), 0);
+    assert_int_equal(http_call(&http, &look, NULL, &reply), 0);
+    http_reply_release(&reply);
+    assert_int_equal(http_call(&http, &make, NULL, &reply), -ECONNRESET);
+    assert_int_equal(http_call(&http, &look, NULL, &reply), 0);
+    http_reply_release(&reply);
+    http_close(&http);
+    shutdown(ending.listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(ending.listener);
+    assert_int_equal(ending.posts, 1);
+}
+
 static int make_directory(void **state)
 {
     if (!mkdtemp(directory))
@@ -232,6 +295,7 @@ int main(void)
         cmocka_unit_test(array_becomes_the_items_of_an_object),
         cmocka_unit_test(reply_that_never_ends_is_given_up),
         cmocka_unit_test(reply_that_is_cut_short_is_no_reply),
+        cmocka_unit_test(what_makes_something_is_sent_once),
     };
 
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

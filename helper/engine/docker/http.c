@@ -168,6 +168,9 @@ static CURLcode set_options(CURL *curl, const struct http_request *request,
         CURL_SET(POSTFIELDS, body);
         CURL_SET(POSTFIELDSIZE, (long)size);
     }
+    /* When a connection that was used before ends without an answer, libcurl sends a request once
+     * more on another. What makes something may have been done already. */
+    CURL_SET(FRESH_CONNECT, request->body ? 1L : 0L);
     CURL_SET(CUSTOMREQUEST, request->method);
     CURL_SET(HTTPHEADER, headers);
     CURL_SET(WRITEFUNCTION, on_data);

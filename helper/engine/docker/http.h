@@ -20,7 +20,7 @@ struct http {
 
 struct http_request {
     const char *method, *path; /* the path begins with a slash; query and all, encoded */
-    json_object *body;         /* borrowed; NULL: none */
+    json_object *body;         /* borrowed, and never sent twice; NULL: none */
     uint64_t timeout_usec;
     int until; /* a descriptor: when it can be read, the reply does not matter any more; 0: none */
 };
