@@ -192,9 +192,10 @@ void doctor_journal(struct doctor *doctor)
     if (doctor_unit_tell(doctor, DOCTOR_FAILURE, "systemd-journald.service", meaning))
         return;
     if (!is_persistent()) {
+        /* `journalctl --flush` does nothing once it was called since the boot. */
         doctor_tell(doctor, DOCTOR_WARNING, "What runs did is forgotten at the next reboot.",
                     "mkdir -p /var/log/journal && systemd-tmpfiles --create --prefix "
-                    "/var/log/journal && journalctl --flush",
+                    "/var/log/journal && systemctl kill --signal=USR1 systemd-journald.service",
                     "The journal is kept in memory only.");
         return;
     }
