@@ -29,7 +29,10 @@ SCRIPTS = {
                                       "    except OSError as e:\n        print(fd, e)",
     "tells its environment": "import os\nprint(dict(os.environ))",
     "tells the kernel's view of it": "for name in 'cmdline', 'environ', 'comm':\n    print(open('/proc/self/' + name).read())",
-    "tells its process": "import os\nprint(os.getpid(), os.getppid(), os.getpgid(0), os.getsid(0), os.nice(0), os.getcwd())\n"
+    "tells its process": "import os\nme, parent = os.getpid(), os.getppid()\n"
+                         # systemd 252 counts no processes for a sandbox alone: each has another number.
+                         "print((me, parent) if parent == 1 else 'of the machine', me == os.getpgid(0) == os.getsid(0))\n"
+                         "print(os.nice(0), os.getcwd())\n"
                          "old = os.umask(0)\nprint(oct(old))",
     "tells its signals": "import signal\nprint([signal.getsignal(n) for n in sorted(signal.valid_signals())])\n"
                          "print(signal.pthread_sigmask(signal.SIG_BLOCK, []))",
