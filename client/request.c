@@ -91,7 +91,7 @@ static int add_script(struct request *request, const struct run_options *options
 {
     _cleanup_(script_release) struct script script = SCRIPT_NULL;
     json_object *parameters = request->parameters;
-    size_t index;
+    size_t index = 0;
 
     int r = script_open(options, &script);
     if (r != 0)

@@ -11,11 +11,12 @@ SOCKETS=(sbxctl-helper.socket sbxctl-engine-systemd.socket sbxctl-engine-docker.
          sbxctl-engine-e2b.socket sbxctl-egress.socket)
 
 # configure DIRECTORY [MESON OPTION]...: as the product is packaged, so that paths are the real ones.
+# Warnings stop it here, not at a user's, whose compiler may be a newer one.
 configure() {
     local dir=$1
     shift
     [ -f "$dir/build.ninja" ] || meson setup --prefix=/usr --sysconfdir=/etc --localstatedir=/var \
-        -Dbuildtype=debugoptimized "$@" "$dir" "$ROOT"
+        -Dbuildtype=debugoptimized -Dwerror=true "$@" "$dir" "$ROOT"
 }
 
 build_product() {
