@@ -160,8 +160,8 @@ int audit_show_table(enum audit_view view, json_object *rows)
         r = add_row(&table, view, json_object_array_get_idx(rows, i));
     if (r < 0)
         return say_failure_errno(r, "cannot show the records");
-    /* In a file or a pipe nothing is cut off. */
-    table_print(stdout, &table, isatty(STDOUT_FILENO) ? terminal_width() : SIZE_MAX / 2);
+    /* In a file or a pipe each record is a line. */
+    table_print_whole(stdout, &table, isatty(STDOUT_FILENO) ? terminal_width() : SIZE_MAX);
     return print_end();
 }
 

@@ -211,9 +211,10 @@ static char *words_of_request(json_object *record)
     _cleanup_free_ char *timeout = audit_words_timeout(record);
     _cleanup_free_ char *network = audit_words_network(record);
 
-    return words("%s, %s, %s, %s CPUs, %s, network %s", get(record, "scriptName"),
+    return words("%s, %s, %s, %s CPU%s, %s, network %s", get(record, "scriptName"),
                  get(record, "engine"), memory ? memory : "", cpus ? cpus : "",
-                 timeout ? timeout : "", network ? network : "");
+                 cpus && strcmp(cpus, "1") == 0 ? "" : "s", timeout ? timeout : "",
+                 network ? network : "");
 }
 
 static char *words_of_decision(json_object *record)

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "common/cleanup.h"
 
 #define GAP 2
+#define INDENT 4
 
 int table_add(struct table *table, const char *const *cells)
 {
@@ -45,23 +45,60 @@ static size_t column_width(const struct table *table, size_t column)
     return widest;
 }
 
+/* Where the last column begins. */
+static size_t measure(const struct table *table, size_t widths[TABLE_COLUMNS_MAX])
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i + 1 < table->n_columns; i++) {
+        widths[i] = column_width(table, i) + GAP;
+        used += widths[i];
+    }
+    return used;
+}
+
+/* A row's cells but the last one. Returns how many spaces are left up to that. */
+static int print_beginning(FILE *to, const struct table *table, size_t row,
+                           const size_t widths[TABLE_COLUMNS_MAX])
+{
+    char **cells = table->cells + row * table->n_columns;
+    size_t n = table->n_columns - 1;
+
+    for (size_t i = 0; i < n; i++)
+        text_print_padded(to, cells[i], i + 1 < n ? widths[i] : 0);
+    return n > 0 ? (int)(widths[n - 1] - text_width(cells[n - 1])) : 0;
+}
+
+static const char *last_cell(const struct table *table, size_t row)
+{
+    return table->cells[(row + 1) * table->n_columns - 1];
+}
+
 void table_print(FILE *to, const struct table *table, size_t width)
 {
-    size_t widths[TABLE_COLUMNS_MAX] = {}, used = 0, last = table->n_columns - 1;
-
-    for (size_t i = 0; i < last; i++) {
-        widths[i] = column_width(table, i);
-        used += widths[i] + GAP;
-    }
+    size_t widths[TABLE_COLUMNS_MAX] = {}, used = measure(table, widths);
     size_t left = used + 1 < width ? width - used : 1;
 
     for (size_t row = 0; row < table->n_rows; row++) {
-        char **cells = table->cells + row * table->n_columns;
-        bool ends_early = cells[last][0] == '\0';
-        for (size_t i = 0; i < last; i++)
-            text_print_padded(to, cells[i], ends_early && i + 1 == last ? 0 : widths[i] + GAP);
-        _cleanup_free_ char *cut = text_cut(cells[last], left);
-        fprintf(to, "%s\n", cut ? cut : "");
+        _cleanup_free_ char *cut = text_cut(last_cell(table, row), left);
+        int spaces = print_beginning(to, table, row, widths);
+        fprintf(to, "%*s%s\n", cut && *cut ? spaces : 0, "", cut ? cut : "");
+    }
+}
+
+void table_print_whole(FILE *to, const struct table *table, size_t width)
+{
+    size_t widths[TABLE_COLUMNS_MAX] = {}, used = measure(table, widths);
+
+    for (size_t row = 0; row < table->n_rows; row++) {
+        const char *text = last_cell(table, row);
+        int spaces = print_beginning(to, table, row, widths);
+        if (row == 0 || used + text_width(text) <= width) {
+            fprintf(to, "%*s%s\n", *text ? spaces : 0, "", text);
+        } else {
+            fprintf(to, "\n%*s", INDENT, "");
+            text_print_hanging(to, text, width - INDENT, INDENT);
+        }
     }
 }
 

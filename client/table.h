@@ -1,5 +1,5 @@
 /* Tables for people: columns as wide as their widest cell, the last one cut to what the terminal
- * leaves. Called by the verbs that list something. */
+ * leaves, or on lines of its own. Called by the verbs that list something. */
 #pragma once
 
 #include <stddef.h>
@@ -17,4 +17,6 @@ struct table {
 int table_add(struct table *table, const char *const *cells);
 /* Prints all rows in lines of at most @width columns; the first row is the heading. */
 void table_print(FILE *to, const struct table *table, size_t width);
+/* The same, but nothing is cut: a last cell that does not fit stands below its row. */
+void table_print_whole(FILE *to, const struct table *table, size_t width);
 void table_release(struct table *table);

@@ -206,6 +206,28 @@ static void table_without_last_cell_has_no_trailing_spaces(void **state)
     assert_string_equal(text, "A          B  C\nlong cell  x\n");
 }
 
+#define LONG "files.pythonhosted.org:443 (refused by AllowedNames=)"
+
+static void what_does_not_fit_stands_whole_below_its_row(void **state)
+{
+    static const char whole[] =
+        "WHEN   HOST\n"
+        "today  short.example\n"
+        "today\n    files.pythonhosted.org:443 (refused\n    by AllowedNames=)\n"
+        "today\n";
+    struct table table = { .n_columns = 2 };
+
+    assert_int_equal(table_add(&table, (const char *[]){ "WHEN", "HOST" }), 0);
+    assert_int_equal(table_add(&table, (const char *[]){ "today", "short.example" }), 0);
+    assert_int_equal(table_add(&table, (const char *[]){ "today", LONG }), 0);
+    assert_int_equal(table_add(&table, (const char *[]){ "today", "" }), 0);
+    const char *text = PRINTED(to, table_print_whole(to, &table, 40));
+    assert_string_equal(text, whole);
+    text = PRINTED(to, table_print_whole(to, &table, SIZE_MAX));
+    assert_non_null(strstr(text, "\ntoday  " LONG "\n"));
+    table_release(&table);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, enter_scratch, leave_scratch)
 
 int main(void)
@@ -223,6 +245,7 @@ int main(void)
         T(fault_13_names_cannot_reach_the_terminal),
         T(long_lists_are_counted),
         T(table_without_last_cell_has_no_trailing_spaces),
+        T(what_does_not_fit_stands_whole_below_its_row),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
