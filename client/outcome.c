@@ -61,11 +61,15 @@ static void say_truncated(json_object *object, const char *name)
         format_bytes(stream.kept_bytes, kept));
 }
 
-/* To tenths of a second, and seconds from ten on. */
+/* To tenths of a second, thousandths below one of these, and seconds from ten on. */
 static uint64_t rounded(uint64_t usec)
 {
-    uint64_t step = usec < 10 * USEC_PER_SEC ? USEC_PER_SEC / 10 : USEC_PER_SEC;
+    uint64_t step = USEC_PER_SEC;
 
+    if (usec < USEC_PER_SEC / 10)
+        step = USEC_PER_SEC / 1000;
+    else if (usec < 10 * USEC_PER_SEC)
+        step = USEC_PER_SEC / 10;
     return (usec + step / 2) / step * step;
 }
 

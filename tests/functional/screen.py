@@ -75,7 +75,7 @@ class Screen:
 # What differs from one run to the next.
 VARIABLE = [
     (r"/users/\d+/[0-9a-f]{16}", "/users/1000/ID"),
-    (r"it took [\d.]+ (?:s|min[^,]*)(?:, and [\d.]+ \wiB of memory at most)?", "it took TIME, and MEMORY of memory at most"),
+    (r"it took (?!0 s)[\d.]+ (?:s|min[^,]*)(?:, and [\d.]+ \wiB of memory at most)?", "it took TIME, and MEMORY of memory at most"),
     (r"peak was [\d.]+ MiB\)", "peak was MEMORY)"),
     (r"used [\d.]+ s of CPU time", "used TIME of CPU time"),
 ]
