@@ -249,19 +249,27 @@ static char *mend_engine(struct doctor *doctor, const char *name, const char *re
 {
     _cleanup_free_ char *service = doctor_text("sbxctl-engine-%s.service", name);
     _cleanup_free_ char *unit = doctor_word(service);
-    struct doctor_unit docker;
+    /* The reason has the path of the socket that the engine was told. */
+    const char *daemon = strstr(reason, "podman") ? "podman" : "docker";
+    _cleanup_free_ char *daemon_service = doctor_text("%s.service", daemon);
+    struct doctor_unit found;
 
     if (strcmp(name, "e2b") == 0 && strstr(reason, "key"))
         return doctor_text("install -D -m 0600 /dev/stdin /etc/credstore/e2b-api-key && systemctl "
                            "stop sbxctl-engine-e2b.service");
-    if (strcmp(name, "docker") != 0 || !doctor_unit_get(doctor, "docker.service", &docker))
+    if (strcmp(name, "docker") != 0 || !daemon_service ||
+        !doctor_unit_get(doctor, daemon_service, &found))
         return doctor_text("systemctl restart %s", unit);
-    if (strcmp(docker.load, "masked") == 0)
-        return doctor_text("systemctl unmask %sdocker.service docker.socket && systemctl restart "
-                           "docker.socket docker.service",
-                           strcmp(docker.file, "masked-runtime") == 0 ? "--runtime " : "");
-    return doctor_text("systemctl reset-failed docker.service docker.socket; systemctl restart "
-                       "docker.socket docker.service");
+    if (strcmp(found.load, "not-found") == 0)
+        return doctor_text("apt-get install %s", *daemon == 'p' ? daemon : "docker.io");
+    if (strcmp(found.load, "masked") == 0)
+        return doctor_text("systemctl unmask %s%s.service %s.socket && systemctl restart "
+                           "%s.socket %s.service",
+                           strcmp(found.file, "masked-runtime") == 0 ? "--runtime " : "", daemon,
+                           daemon, daemon, daemon);
+    return doctor_text("systemctl reset-failed %s.service %s.socket; systemctl restart "
+                       "%s.socket %s.service",
+                       daemon, daemon, daemon, daemon);
 }
 
 static void look_at_engine(struct doctor *doctor, const char *name, json_object *engine,

@@ -264,6 +264,14 @@ BROKEN = {
         "systemctl stop docker.socket docker.service; systemctl stop sbxctl-engine-docker.service", "engines",
         "The engine docker cannot be used", "docker.socket docker.service", state="warning",
     ),
+    "docker_not_installed": Broken(
+        """systemctl stop docker.socket docker.service; mkdir /run/units
+        mv /usr/lib/systemd/system/docker.* /etc/init.d/docker /run/units; rm -f /run/docker.sock
+        systemctl daemon-reload; systemctl stop sbxctl-engine-docker.service""", "engines",
+        "Docker is not running, or not installed", "apt-get install docker.io", state="warning",
+        instead="""mv /run/units/docker /etc/init.d; mv /run/units/docker.* /usr/lib/systemd/system; rmdir /run/units
+        systemctl daemon-reload; systemctl start docker.socket docker.service""",
+    ),
     "dockerd_masked": Broken(
         """systemctl mask --runtime --now docker.socket docker.service
         systemctl stop sbxctl-engine-docker.service""", "engines", "The engine docker cannot be used",

@@ -338,8 +338,10 @@ def engine_configured(machine, text):
 
 # Each is one line of what is wrong and what mends it, and one of what goes meanwhile.
 DOCKER = {
-    "missing": "Docker is not running: there is no socket {}. The administrator starts it with: systemctl start"
-    " docker.socket",
+    "missing": "Docker is not running, or not installed: there is no socket {}. The administrator starts it with:"
+    " systemctl start docker.socket",
+    "missing-podman": "Docker is not running, or not installed: there is no socket {}. The administrator starts it with:"
+    " systemctl start podman.socket",
     "forbidden": "The engine may not use Docker's socket {}: its user 'sbxctl-docker' must be in the group that owns"
     " it. The administrator adds it with: usermod -aG docker sbxctl-docker",
     "stopped": "Docker is stopped: nothing listens on {}. The administrator starts it with: systemctl start"
@@ -352,7 +354,7 @@ DOCKER = {
 def test_case_28_docker_that_cannot_be_used_is_seen_like_this(machine, place):
     socket = f"/run/docker-{place}.sock"
     bind = f"import os, socket; socket.socket(socket.AF_UNIX).bind('{socket}'); os.chmod('{socket}', MODE)"
-    if place != "missing":
+    if not place.startswith("missing"):
         mode = {"forbidden": "0o600", "stopped": "0o666"}[place]
         machine.run(["python3", "-c", bind.replace("MODE", mode)], check=True)
     try:

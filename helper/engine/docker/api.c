@@ -51,16 +51,24 @@ int api_fail_refused(struct api *api, const char *what, const char *words)
                     what);
 }
 
+/* Whose units start what listens there. */
+static const char *daemon_of(const struct api *api)
+{
+    return strstr(api->socket, "podman") ? "podman" : "docker";
+}
+
 /* What keeps the daemon as a whole from answering. */
 static int fail_transport(struct api *api, int error, uint64_t timeout_usec)
 {
+    const char *daemon = daemon_of(api);
+
     api->unusable = true;
     switch (error) {
     case -ENOENT:
         return api_fail(api, error,
-                        "Docker is not running: there is no socket %s. The administrator starts "
-                        "it with: systemctl start docker.socket",
-                        api->socket);
+                        "Docker is not running, or not installed: there is no socket %s. The "
+                        "administrator starts it with: systemctl start %s.socket",
+                        api->socket, daemon);
     case -EACCES:
     case -EPERM:
         return api_fail(api, error,
@@ -71,14 +79,14 @@ static int fail_transport(struct api *api, int error, uint64_t timeout_usec)
     case -ECONNREFUSED:
         return api_fail(api, error,
                         "Docker is stopped: nothing listens on %s. The administrator starts it "
-                        "with: systemctl start docker.service",
-                        api->socket);
+                        "with: systemctl start %s.service",
+                        api->socket, daemon);
     case -ETIMEDOUT:
         return api_fail(api, error,
                         "Docker did not answer in %u s. The machine may be overloaded, or the "
                         "daemon hangs; the administrator restarts it with: systemctl restart "
-                        "docker.service",
-                        (unsigned)(timeout_usec / USEC_PER_SEC));
+                        "%s.service",
+                        (unsigned)(timeout_usec / USEC_PER_SEC), daemon);
     case -ECONNRESET:
         return api_fail(api, error,
                         "Docker went away in the middle of a request; it may have been restarted. "
