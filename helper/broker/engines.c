@@ -16,6 +16,12 @@ bool engine_exists(const char *name)
            access(path, F_OK) == 0;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(json_object_get_string(*(json_object *const *)a),
+                  json_object_get_string(*(json_object *const *)b));
+}
+
 json_object *engines_available(void)
 {
     json_object *names = json_object_new_array();
@@ -23,6 +29,8 @@ json_object *engines_available(void)
 
     for (struct dirent *entry; dir && names && (entry = directory_next(dir));)
         (void)json_append(names, json_object_new_string(entry->d_name));
+    if (names)
+        json_object_array_sort(names, compare_names);
     return names;
 }
 

@@ -259,6 +259,7 @@ def test_engines_tells_which_there_are_and_what_is_wrong(machine):
     docker_engine.configure(machine)
     answer = json.loads(machine.sbxctl(["engines", "--json"]).text)
     assert answer["default"] == "systemd" and set(answer["engines"]) >= {"systemd", "docker"}
+    assert answer["engines"] == sorted(answer["engines"]) == list(answer["details"])
     assert answer["details"]["docker"] == {"images": True, "cloud": False, "usable": True}
     docker_engine.configure(machine, Socket="/run/no-docker.sock")
     answer = json.loads(machine.sbxctl(["engines", "--json"]).text)
