@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/file-list.h"
 #include "client/helper.h"
@@ -20,6 +21,7 @@
 #define TAIL_LINES 10
 #define LINE_BYTES_MAX 1024
 #define LINE_WIDTH 78
+#define NAME_WIDTH 14 /* and the space behind it */
 
 static void print_text(const char *name, const char *text)
 {
@@ -27,6 +29,16 @@ static void print_text(const char *name, const char *text)
         return;
     _cleanup_free_ char *shown = displayed(text);
     printf("%-13s %s\n", name, shown);
+}
+
+/* A sentence hangs behind its name on a terminal, and is one line elsewhere. */
+static void print_sentence(const char *name, const char *text)
+{
+    if (!text || !isatty(STDOUT_FILENO))
+        return print_text(name, text);
+    _cleanup_free_ char *shown = displayed(text);
+    printf("%-13s ", name);
+    text_print_hanging(stdout, shown, terminal_width() - NAME_WIDTH, NAME_WIDTH);
 }
 
 static void print_time(const char *name, uint64_t usec)
@@ -72,8 +84,8 @@ static void print_end_of_run(const struct result *run)
 {
     print_text("id", run->id);
     print_text("status", run_status_text(run->status));
-    print_text("reason", run->reason);
-    print_text("hint", run->hint);
+    print_sentence("reason", run->reason);
+    print_sentence("hint", run->hint);
     if (run->exit_code >= 0)
         printf("%-13s %" PRId64 "\n", "exit status", run->exit_code);
     print_text("signal", run->signal);
@@ -158,7 +170,6 @@ static void print_files(const struct result *run)
     size_t n = run->files ? json_object_array_length(run->files) : 0;
 
     print_text("kept in", run->output_directory);
-    print_time("until", run->expires_usec);
     if (n == 0)
         return;
     printf("\n%zu file%s\n", n, n == 1 ? "" : "s");

@@ -321,6 +321,22 @@ def test_images_and_nothing_else_are_opened_on_a_desktop(machine):
     assert "there is no desktop here on which images could be opened" in without.errors
 
 
+def test_what_is_shown_of_a_run_hangs_behind_its_names_and_stands_there_once(machine):
+    run = machine.run_json(["-c", "import nothing_of_that_name"])
+    shown = Screen(machine, ["sbxctl", "show", run["id"]]).text
+    assert max(map(len, shown.splitlines())) <= 80
+    assert """
+reason        The program ended with exit status 1.
+hint          The module nothing_of_that_name is missing; if it is a file of
+              yours: --file nothing_of_that_name.py; if a package has it: --with
+              nothing-of-that-name
+exit status   1
+""" in shown
+    expires = re.search(r"^expires +(.*)$", shown, re.M)[1]
+    assert shown.count(expires) == 1
+    assert f"\nhint          {run['hint']}\n" in machine.sbxctl(["show", run["id"]]).text
+
+
 @contextlib.contextmanager
 def engine_configured(machine, text):
     path = "/etc/sbxctl/engine-docker.conf"
