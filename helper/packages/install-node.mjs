@@ -61,6 +61,7 @@ function parse(text) {
 // ---- why it failed
 
 const DOWN = /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|E5..|FETCH_ERROR|ENOTCACHED)$/;
+const UNTRUSTED = /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|CERT_|UNABLE_TO_(GET_ISSUER|VERIFY)|ERR_TLS_CERT)/;
 const FULL = /^(ENOSPC|EFBIG|EDQUOT|ERR_STRING_TOO_LONG|ENOMEM)$/;
 
 function explain(request, { error, stderr, answer }) {
@@ -78,6 +79,9 @@ function explain(request, { error, stderr, answer }) {
         return new Failure("index-down", `The package index ${request.index} ${how}.`,
             "Try again later; if it lasts, tell the administrator, who sets NodeIndex= in [Packages].");
     }
+    if (UNTRUSTED.test(code))
+        return new Failure("index-down", `The package index ${request.index} has a certificate that is not trusted here.`,
+            "The administrator has this machine trust who issued it, with update-ca-certificates.");
     const name = /'((?:@[^/' ]+\/)?[^@' ]+@[^']*)'/.exec(said)?.[1] ?? /for (\S+@\S+?)\.?(\s|$)/.exec(said)?.[1] ?? "";
     switch (code) {
     case "E404":

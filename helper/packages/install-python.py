@@ -153,6 +153,9 @@ def no_wheel(package):
 
 def index_down(pip, reason):
     address = pip.request["index"]
+    if "certificate verify failed" in reason.lower():
+        return Failure("index-down", f"The package index {address} has a certificate that is not trusted here.",
+                       "The administrator has this machine trust who issued it, with update-ca-certificates.")
     said = "did not answer in time" if "timed out" in reason.lower() or pip.timed_out else "cannot be reached"
     return Failure("index-down", f"The package index {address} {said}.",
                    "Try again later; if it lasts, tell the administrator, who sets Index= in [Packages].")

@@ -26,6 +26,21 @@ def index(machine):
     serving.finish()
 
 
+@pytest.fixture(scope="module")
+def stranger(machine):
+    """The address of one with a certificate that nobody vouches for."""
+    keep = "-keyout /run/stranger.key -out /run/stranger.pem"
+    machine.run(["sh", "-c", f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=stranger {keep}"], check=True)
+    serving = machine.popen(["openssl", "s_server", "-accept", "127.0.0.1:47443", "-key", "/run/stranger.key",
+                             "-cert", "/run/stranger.pem", "-www"])
+    while b"ACCEPT" not in (line := serving.popen.stdout.readline()):
+        assert line, "it listens"
+    yield "https://localhost:47443/"
+    serving.signal("KILL")
+    serving.finish()
+    machine.run(["rm", "/run/stranger.key", "/run/stranger.pem"], check=True)
+
+
 class Installer:
     """One language's, and where it puts things. Each request gets a directory of its own."""
 
@@ -227,6 +242,13 @@ def test_index_that_is_down_is_told_within_ten_seconds(python, index, machine, w
     assert (failure["kind"], failure["message"]) == ("index-down", f"The package index {where} {said}.")
 
 
+def test_index_that_nobody_vouches_for_is_told(python, stranger):
+    failure = python.failure(stranger, "tea", limits=["timeout", "10"])
+    words = f"The package index {stranger} has a certificate that is not trusted here."
+    assert (failure["kind"], failure["message"]) == ("index-down", words)
+    assert "update-ca-certificates" in failure["hint"]
+
+
 def test_endless_page_ends_with_the_time(python, index):
     assert python.kind(f"{index}/endless/", "tea", seconds=2)[0] in ("index-down", "too-large")
 
@@ -368,6 +390,13 @@ def test_node_index_that_is_down_is_told_within_ten_seconds(node, index, where, 
     where = where.replace("{}", index)
     failure = node.failure(where, "kettle", limits=["timeout", "10"])
     assert (failure["kind"], failure["message"]) == ("index-down", f"The package index {where} {said}.")
+
+
+def test_node_index_that_nobody_vouches_for_is_told(node, stranger):
+    failure = node.failure(stranger, "kettle", limits=["timeout", "10"])
+    words = f"The package index {stranger} has a certificate that is not trusted here."
+    assert (failure["kind"], failure["message"]) == ("index-down", words)
+    assert "update-ca-certificates" in failure["hint"]
 
 
 def test_missing_npm_is_told(node, index, machine):
