@@ -161,6 +161,9 @@ static const char *shebang_name(const char *line, size_t *ret_length)
 {
     const char *name, *end;
 
+    /* Editors that begin a text with a byte order mark do so here, too. */
+    if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
+        line += 3;
     if (strncmp(line, "#!", 2) != 0)
         return NULL;
     line += 2;

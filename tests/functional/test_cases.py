@@ -315,6 +315,7 @@ def test_languages_are_told_by_shebang_extension_and_option(machine):
         "hello.pl": "print \"perl\\n\";",
         "hello.rb": "puts 'ruby'",
         "plain": "#!/usr/bin/env -S python3 -u\nprint('python')",
+        "marked": "\ufeff#!/usr/bin/env python3\nprint('python')",
     }
     for name, text in scripts.items():
         result = machine.run_json([machine.script(text, name=name)])
