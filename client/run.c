@@ -59,6 +59,8 @@ static int finish(const struct run_options *options, json_object *object)
     outcome_say(&result, !options->json && !options->output);
     if (options->output && result.output_directory) {
         int saved = save_outputs(result.output_directory, options->output, NULL);
+        if (saved != 0)
+            say("all of them are kept in %s/files", result.output_directory);
         if (r == 0)
             r = saved;
     } else if (options->output && status == 0) {
@@ -147,13 +149,16 @@ int verb_run(const struct verb *verb, int argc, char **argv)
     _cleanup_client_ struct varlink_client *client = NULL;
     _cleanup_answer_ struct varlink_answer answer = {};
     bool may_ask, may_repeat;
-    int r;
+    int r = 0;
 
     if (!run_options_parse(verb, argc, argv, &options, &r))
         return r;
     say_mode = (struct say_mode){ .quiet = options.quiet, .json = options.json };
 
-    r = request_make(&options, &request);
+    if (options.output)
+        r = save_check_target(options.output);
+    if (r == 0)
+        r = request_make(&options, &request);
     if (r == 0)
         r = helper_connect(&client);
     if (r != 0)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -218,6 +219,24 @@ static void say_written(json_object *written, const char *target)
     else
         say("saved %zu file%s to %s:", n, n == 1 ? "" : "s", shown);
     file_list_say(written);
+}
+
+int save_check_target(const char *target)
+{
+    _cleanup_free_ char *shown = displayed(target), *copy = strdup(target), *place = NULL;
+    struct stat st;
+
+    if (!copy)
+        return say_failure_errno(-ENOMEM, "cannot start the run");
+    bool exists = stat(target, &st) == 0;
+    if (asprintf(&place, "%s/.", exists ? target : dirname(copy)) < 0) {
+        place = NULL;
+        return say_failure_errno(-ENOMEM, "cannot start the run");
+    }
+    if (faccessat(AT_FDCWD, place, W_OK | X_OK, AT_EACCESS) < 0)
+        return say_failure(EXIT_OURS, "Failed", NULL, "cannot %s %s: %s",
+                           exists ? "write to" : "make the directory", shown, strerror(errno));
+    return 0;
 }
 
 int save_outputs(const char *output_directory, const char *target, json_object *written)

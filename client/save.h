@@ -12,6 +12,10 @@ int outputs_open(const char *output_directory);
  * is a link on the way, -EXDEV if it leads out. */
 int outputs_open_file(int directory, const char *path);
 
+/* Whether files could be copied to @target, as far as it can be told before there are any. Returns
+ * 0, or the exit status of what was told. */
+int save_check_target(const char *target);
+
 /* Copies everything below @output_directory/files to @target, which is made if it is missing; files
  * that exist are overwritten, other things are not. What was written is told, and added to the
  * array @written (NULL for none) as objects with name and bytes. What cannot be copied is told,

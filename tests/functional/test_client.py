@@ -246,7 +246,21 @@ def test_output_directory_keeps_links(machine):
     machine.run(["ln", "-s", "/home/alice/precious", f"{to}/f"], "alice", check=True)
     result = run(machine, "open('f', 'w').write('x')", "-o", to)
     assert result.status == 125 and "link" in result.errors
+    assert "sbxctl: all of them are kept in /var/lib/sbxctl/users/1000/" in result.errors
     assert machine.run(["test", "-e", "/home/alice/precious"]).status != 0
+
+
+def test_output_directory_that_cannot_be_is_told_before_anything_runs(machine):
+    file = machine.script("x")
+    for to, why in [
+        ("/root/x", "cannot make the directory /root/x: Permission denied"),
+        (f"{file}/x", f"cannot make the directory {file}/x: Not a directory"),
+        ("/missing/x", "cannot make the directory /missing/x: No such file or directory"),
+        (file, f"cannot write to {file}: Not a directory"),
+        ("/etc", "cannot write to /etc: Permission denied"),
+    ]:
+        result = run(machine, "print(4)", "-o", to)
+        assert (result.status, result.text, result.errors) == (125, "", f"sbxctl: {why}\n")
 
 
 def test_inputs_of_all_forms(machine):
