@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/resource.h>
 
 #include "client/exit-status.h"
@@ -103,8 +104,12 @@ int verb_mcp(const struct verb *verb, int argc, char **argv)
 
     if (!take_options(verb, argc, argv, &options, &r))
         return r;
-    if (optind == argc && !options.client && !options.print)
+    if (optind == argc && !options.client && !options.print) {
+        if (isatty(STDIN_FILENO))
+            say("this is for assistants, which start it by themselves; 'sbxctl mcp install "
+                "--client CLIENT' tells one of it");
         return serve();
+    }
     if (optind == argc)
         return verb_usage_error(verb, "--client and --print are for install");
     if (strcmp(argv[optind], "install") != 0)

@@ -321,6 +321,13 @@ def test_images_and_nothing_else_are_opened_on_a_desktop(machine):
     assert "there is no desktop here on which images could be opened" in without.errors
 
 
+def test_who_starts_the_server_for_assistants_by_hand_is_told_what_it_is(machine):
+    screen = Screen(machine, ["timeout", "--foreground", "3", "sbxctl", "mcp"])
+    assert unwrapped(screen.text) == (
+        "sbxctl: this is for assistants, which start it by themselves; 'sbxctl mcp install --client CLIENT' tells one of it\n"
+    )
+
+
 def test_what_is_shown_of_a_run_hangs_behind_its_names_and_stands_there_once(machine):
     run = machine.run_json(["-c", "import nothing_of_that_name"])
     shown = Screen(machine, ["sbxctl", "show", run["id"]]).text
