@@ -18,6 +18,8 @@ static void say_reason(const struct result *result)
 
     if (result->status != STATUS_SUCCEEDED)
         say_error("%s", reason);
+    else if (result->leftovers != UNKNOWN && result->leftovers > 0)
+        say("%s", reason);
     if (hint)
         say("%s", hint);
 }

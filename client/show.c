@@ -93,8 +93,9 @@ static void print_end_of_run(const struct result *run)
     if (run->oom_kills != UNKNOWN && run->oom_kills > 0)
         printf("%-13s %" PRIu64 "\n", "OOM kills", run->oom_kills);
     if (run->leftovers != UNKNOWN && run->leftovers > 0)
-        printf("%-13s %" PRIu64 " processes outlived the script and were ended\n", "leftovers",
-               run->leftovers);
+        printf("%-13s %" PRIu64 " process%s outlived the script and %s ended\n", "leftovers",
+               run->leftovers, run->leftovers == 1 ? "" : "es",
+               run->leftovers == 1 ? "was" : "were");
 }
 
 /* In lines as they fit: there may be many. */

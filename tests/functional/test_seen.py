@@ -34,6 +34,13 @@ LONG = "n" * 255
 CJK = "漢字" * 20
 
 CASES = {
+    "2 a process that is left behind": Seen(
+        ["--language", "shell"],
+        "sleep 100 & echo done",
+        "done\nsbxctl: The program ended well. 1 process that it left behind was ended with it.\n",
+        "done\n",
+        "sbxctl: The program ended well. 1 process that it left behind was ended with it.\n",
+    ),
     "12 a progress bar and colours": Seen(
         [],
         r"""
