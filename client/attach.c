@@ -65,7 +65,7 @@ static int ask_again(struct attachment *attachment, int error)
     if (error != -ECONNRESET && error != -EPIPE)
         return helper_fail_connection(error, true);
     if (++attachment->tries > TRIES_MAX)
-        return say_failure(EXIT_UNREACHABLE, "Unreachable", "see: journalctl -u sbxctl-helper",
+        return say_failure(EXIT_UNREACHABLE, "Unreachable", HELPER_GONE_HINT,
                            "the helper went away; what became of the run is not known yet");
     if (attachment->tries > 1)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);

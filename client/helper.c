@@ -127,7 +127,7 @@ int helper_get_policy(struct varlink_client *client, bool approvals, struct varl
 
 int helper_fail_connection(int r, bool answered)
 {
-    static const char hint[] = "see: journalctl -u sbxctl-helper";
+    static const char hint[] = HELPER_GONE_HINT;
 
     if (r != -ECONNRESET && r != -EPIPE)
         return say_failure(EXIT_OURS, "Failed", hint, "cannot talk to the helper: %s",

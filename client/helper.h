@@ -37,5 +37,7 @@ int helper_send(struct varlink_client *client, const char *method, json_object *
 
 /* Tells the error in @answer. Returns the exit status for it, never 0. */
 int helper_fail(const struct varlink_answer *answer);
+/* What to do about a helper that went away. */
+#define HELPER_GONE_HINT "'sbxctl doctor' tells why, or as root: journalctl -u sbxctl-helper"
 /* Tells that the connection failed with the negative errno @r, before or after an answer came. */
 int helper_fail_connection(int r, bool answered);

@@ -370,6 +370,16 @@ def test_it_names_the_cause_and_the_command_that_mends_it(machine, name):
     mends(machine, BROKEN[name])
 
 
+def test_a_run_that_finds_no_helper_sends_to_the_doctor(machine):
+    with ruined(machine, BROKEN["unknown_key"]):
+        machine.run(["systemctl", "stop", "sbxctl-helper.service"])
+        run = machine.sbxctl(["run", "-c", "print(4)"])
+    assert (run.status, run.text, run.errors) == (
+        69, "", "sbxctl: the helper ended the connection without an answer\n"
+        "sbxctl: 'sbxctl doctor' tells why, or as root: journalctl -u sbxctl-helper\n"
+    )
+
+
 def test_a_socket_that_is_not_asked_is_not_said_to_be_there(machine):
     ruin = "rm /run/sbxctl/io.sbxctl.Sandbox; chmod 0777 /var/lib/sbxctl"
     heal = "chmod 0711 /var/lib/sbxctl; systemctl restart sbxctl-helper.socket"
