@@ -148,7 +148,7 @@ void authorize_describe(unsigned approvals, const struct plan *plan, const struc
     if (approvals & APPROVAL_CLOUD)
         list_add(&list, "sending code and files to the cloud (engine %s)", plan->engine);
     if (approvals & APPROVAL_IMAGE)
-        list_add(&list, "the %s %.200s, which is not on this machine's list",
+        list_add(&list, "the %s %.200s (it is not on this machine's list)",
                  plan->cloud ? "template" : "image", plan->image ? plan->image : "");
     if (approvals & APPROVAL_PACKAGES)
         list_packages(&list, plan);
@@ -244,6 +244,29 @@ static int add_request(struct details *details, const struct request *request)
     return r;
 }
 
+/* An image is pulled for no script, and a dialog would show the names of keys that are missing. */
+static int add_request_text(struct details *details, const struct request *request)
+{
+    _cleanup_free_ char *name = request ? authorize_plain_name(request->script_name) : NULL;
+
+    if (request && !name)
+        return -ENOMEM;
+    if (request)
+        details_add(details, "script_text", "\"%s\", SHA-256 %s", name, request->script_sha256);
+    else
+        details_add(details, "script_text", "none");
+    details_add(details, "request_text", "%.16s", request ? request->sha256 : "none");
+    return 0;
+}
+
+/* Whole, as the hosts are. */
+static void add_image(struct details *details, const char *image)
+{
+    if (image)
+        details->list[details->n++] = (struct polkit_detail){ "image", image };
+    details->list[details->n++] = (struct polkit_detail){ "image_text", image ? image : "none" };
+}
+
 int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *action,
                   unsigned approvals, const struct request *request, const struct plan *plan,
                   uint64_t dialog_usec, polkit_fn done, void *userdata, struct polkit_check **ret)
@@ -265,11 +288,12 @@ int authorize_ask(struct polkit *polkit, const struct peer *peer, const char *ac
     details_add(&details, "engine", "%s", plan->engine);
     details.list[details.n++] =
         (struct polkit_detail){ "leaving", leaving_text(request, plan, details.leaving) };
-    if (plan->image)
-        details_add(&details, "image", "%s", plan->image);
+    add_image(&details, plan->image);
     if (plan->language)
         details_add(&details, "language", "%s", plan->language->name);
     r = request ? add_request(&details, request) : 0;
+    if (r >= 0)
+        r = add_request_text(&details, request);
     if (r < 0)
         return r;
     return polkit_ask(polkit, peer, action, details.list, details.n, dialog_usec, done, userdata,

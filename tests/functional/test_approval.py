@@ -76,6 +76,22 @@ def test_the_dialog_speaks_the_users_language(machine, script, locale, message):
         agent.end()
 
 
+def test_the_administrator_sees_which_image_it_is_about(machine, script):
+    image = "registry.example/" + "long/" * 34 + "foreign:1"
+    engine = ["--engine", "docker"]
+    for argv, action, words in (
+        (script.run(*engine, "--image", image), "run-image", f"not on this machine's list: {image}. Network: none"),
+        (script.run(*engine, "--image", image, *MORE_MEMORY), "run-elevated-admin", f"image: {image}. Leaves"),
+        (["sbxctl", "pull", *engine, image], "run-image", f'list: {image}. Network: none'),
+    ):
+        with Agent(machine, argv) as agent:
+            dialog = agent.dialog()
+            assert dialog["action"] == f"io.sbxctl.{action}"
+            assert words in dialog["message"] and "$" not in dialog["message"]
+            agent.dismiss()
+            agent.end()
+
+
 def test_a_hostile_name_of_a_script_stays_text_in_the_dialog(machine):
     name = "<b>$(sha256)&\x1b[2J\n\u202e" + "x" * 200 + ".py"
     path = machine.script("print(4)", name)
