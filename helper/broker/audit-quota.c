@@ -47,7 +47,7 @@ static int tell(struct audit_quota *quota, const struct user *user)
         return 0;
     audit_record_init(&record, AUDIT_HELD_BACK);
     if (user->uid != OTHERS)
-        audit_add_u64(&record, "UID", user->uid);
+        audit_add_user(&record, user->uid);
     audit_add_u64(&record, "HELD_BACK", user->held_back);
     return audit_tell(quota->audit, &record);
 }

@@ -32,7 +32,7 @@ static void audit_rejected(struct varlink_call *call, struct manager *manager, c
     if (!audit_quota_take(manager->quota, peer->uid))
         return;
     audit_record_init(&record, AUDIT_REJECTED);
-    audit_add_u64(&record, "UID", peer->uid);
+    audit_add_user(&record, peer->uid);
     audit_add_i64(&record, "PID", peer->pid);
     audit_add(&record, "FIELD", field);
     audit_add(&record, "REASON", reason);

@@ -61,7 +61,7 @@ static void audit(const struct pull *pull, const char *result, const char *diges
     if (!audit_quota_take(pull->manager->quota, peer->uid))
         return;
     audit_record_init(&record, AUDIT_PULL);
-    audit_add_u64(&record, "UID", peer->uid);
+    audit_add_user(&record, peer->uid);
     audit_add_i64(&record, "PID", peer->pid);
     audit_add(&record, "ENGINE", pull->engine);
     audit_add(&record, "IMAGE", pull->image);

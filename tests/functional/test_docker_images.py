@@ -210,6 +210,7 @@ def test_image_that_is_not_on_the_list_needs_an_administrator(machine):
         assert "foreign:1" in result.errors and "not on this machine's list" in result.errors
     refused = machine.journal("SBXCTL_IMAGE=foreign:1")
     assert refused, "the pull's refusal is recorded"
+    assert refused[-1].get("SBXCTL_USER") == "alice"
 
 
 def test_fault_38_no_registry_is_asked_before_an_approval(machine):
