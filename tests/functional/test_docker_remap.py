@@ -8,9 +8,10 @@ pytestmark = pytest.mark.long  # a second daemon
 IMAGE = "sbxctl-test/small:1"
 SOCKET = "/run/test-remap.sock"
 DATA = "/var/lib/docker/test-remap"
-# A daemon beside the machine's own, with nothing in common but containerd.
+# A daemon beside the machine's own, with nothing in common but containerd. Where it wants no bridge it takes
+# docker0 away, so it sees none.
 DAEMON = [
-    "dockerd", "--userns-remap=default", f"--data-root={DATA}", "--exec-root=/run/test-remap",
+    "unshare", "--net", "dockerd", "--userns-remap=default", f"--data-root={DATA}", "--exec-root=/run/test-remap",
     "--pidfile=/run/test-remap.pid", f"--host=unix://{SOCKET}", "--group=docker",
     "--containerd=/run/containerd/containerd.sock", "--containerd-namespace=test-remap",
     "--containerd-plugins-namespace=test-remap-plugins", "--bridge=none", "--iptables=false",
