@@ -134,6 +134,26 @@ def test_abandoned_container_is_removed_at_the_start_and_recorded(machine, docke
     assert "Removing the abandoned sandbox sbxctl-run-feed." in log
 
 
+LABELS = """{{range $key, $value := .Config.Labels}}--label
+{{$key}}={{$value}}
+{{end}}"""
+
+
+def test_container_that_comes_after_its_engines_death_is_removed_too(machine, docker):
+    """As when the daemon was just making it."""
+    running = start(machine)
+    reach(machine, running, "up")
+    labels = machine.run(["docker", "inspect", "--format", LABELS, *docker.sandboxes()], check=True).text
+    kill_engine_process(machine, running)
+    late = ["docker", "create", "--name", "sbxctl-run-feed", *labels.split(), "--label", "io.sbxctl.run=feed"]
+    machine.run([*late, docker_engine.PYTHON_IMAGE, "true"], check=True)
+    try:
+        running.finish()
+        machine.wait_for(docker.nothing_left, 10, "both containers to go")
+    finally:
+        machine.run(["docker", "rm", "--force", "sbxctl-run-feed"])
+
+
 # More than a list of containers may be long (helper/engine/docker/http.h); a line of such a file has at most 64 KiB.
 STRANGERS = r"""
 (echo io.sbxctl.run=feed; for i in $(seq 40); do echo "l$i=$(head -c 60000 /dev/zero | tr '\0' x)"; done) >/tmp/labels

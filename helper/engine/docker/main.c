@@ -21,6 +21,8 @@
 /* Whose programs run in the sandboxes. */
 #define SANDBOX_USER "sbxctl-sandbox"
 #define CLEAN_UP_SEC 60
+/* What a daemon was asked for, and had not made when who asked died, it has made by then. */
+#define LATE_SEC 5
 
 static int load_config(struct config *ret, const char *prefix)
 {
@@ -55,17 +57,20 @@ static int make_id(struct service *service)
     return r;
 }
 
-/* After the death of a connection. A daemon that is being restarted gets some time. */
+/* After the death of a connection. A daemon that is being restarted gets some time; and one that
+ * was making the container tells of it only when it has. */
 static int clean_up(struct service *service, uint64_t connection)
 {
-    uint64_t deadline = clock_now() + CLEAN_UP_SEC * USEC_PER_SEC;
-    int r;
+    uint64_t begun = clock_now();
 
     control_remove(RUNTIME_DIR, connection);
     account_remove(RUNTIME_DIR, connection);
-    while ((r = sandbox_sweep(service, connection)) < 0 && clock_now() < deadline)
+    for (;;) {
+        int r = sandbox_sweep(service, connection);
+        if (clock_now() - begun > (r < 0 ? CLEAN_UP_SEC : LATE_SEC) * USEC_PER_SEC)
+            return r;
         sleep(1);
-    return r;
+    }
 }
 
 static int serve(struct service *service, struct engine_service *loop)
