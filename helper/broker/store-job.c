@@ -98,7 +98,7 @@ static int open_staged(const struct job *job)
     return beneath_open_directory(job->state, path);
 }
 
-/* Removes what a collection made; also what one that was killed left. */
+/* Removes what a collection made. */
 static void remove_collected(int staging)
 {
     (void)remove_leftover(staging, "files");
@@ -120,8 +120,12 @@ static int job_collect(const struct job *job, int staging, int workspace, json_o
     if (r < 0)
         return r;
     request.inputs = inputs;
-    remove_collected(staging);
     r = collect_workspace(&request, staging, job->sock, ret);
+    /* One that was killed left something. */
+    if (r == -EEXIST) {
+        remove_collected(staging);
+        r = collect_workspace(&request, staging, job->sock, ret);
+    }
     inputs_free(inputs, request.n_inputs);
     return r;
 }
@@ -307,6 +311,16 @@ static void run_job(const struct job *job, uint32_t operation, int workspace)
         run_open(job);
     else
         run_discard(job);
+}
+
+void store_job_rehearse(void)
+{
+    _cleanup_json_ json_object *object = json_object_new_object(), *read = NULL;
+
+    (void)json_add_string(object, "runId", "");
+    _cleanup_close_ int payload = store_payload_new(object);
+    if (payload >= 0)
+        (void)store_payload_read(payload, &read);
 }
 
 void store_job_run(int state, const struct store_request *request, int sock, int payload,

@@ -91,6 +91,7 @@ static noreturn void be_spare(const struct process *p)
     size_t n_fds;
 
     become_child(p, keep, ELEMENTS(keep));
+    store_job_rehearse();
     if (packet_recv(hand, &w.request, sizeof(w.request), fds, &n_fds) <= 0)
         _exit(EXIT_SUCCESS);
     close_fd(hand);

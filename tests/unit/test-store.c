@@ -124,6 +124,22 @@ static void job_freed_before_publishing_leaves_no_copies(void **state)
     assert_true(exists_at(f->state, "staging/" RUN_ID "/stdout"));
 }
 
+static void collection_after_one_that_was_killed_begins_anew(void **state)
+{
+    struct fixture *f = *state;
+    struct outcome o = { 0 };
+
+    write_file_at(f->scratch.workspace, "file", "x");
+    stage(f, RUN_ID);
+    make_directory_at(f->state, "staging/" RUN_ID "/files");
+    write_file_at(f->state, "staging/" RUN_ID "/files/half", "h");
+    assert_int_equal(collect(f, RUN_ID, &o), 0);
+    assert_int_equal(count_of(o.result, "files"), 1);
+    outcome_release(&o);
+    assert_false(exists_at(f->state, "staging/" RUN_ID "/files/half"));
+    assert_int_equal(publish(f), 0);
+}
+
 static void published_run_replaces_no_other(void **state)
 {
     struct fixture *f = *state;
@@ -592,6 +608,7 @@ int main(void)
         T(file_and_folder_of_mode_000_are_collected),
         T(run_without_a_workspace_is_published),
         T(inputs_reach_the_store_with_their_names),
+        T(collection_after_one_that_was_killed_begins_anew),
         T(job_freed_before_publishing_leaves_no_copies),
         T(published_run_replaces_no_other),
         T(folder_of_somebody_else_takes_no_run),
