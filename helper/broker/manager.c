@@ -107,18 +107,15 @@ void manager_unstore_later(struct manager *manager)
 
 static int open_directories(struct manager *manager)
 {
-    _cleanup_free_ char *staging = NULL, *index = NULL, *budget = NULL;
+    _cleanup_free_ char *index = NULL, *budget = NULL;
     int r;
 
-    if (asprintf(&staging, "%s/staging", manager->state_directory) < 0 ||
-        asprintf(&index, "%s/index", manager->state_directory) < 0 ||
+    if (asprintf(&index, "%s/index", manager->state_directory) < 0 ||
         asprintf(&budget, "%s/cloud-time.json", manager->state_directory) < 0)
         return -ENOMEM;
-    if (mkdir(staging, 0700) < 0 && errno != EEXIST)
-        return -errno;
-    manager->staging = open(staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (manager->staging < 0)
-        return -errno;
+    r = staging_open(manager->state_directory, &manager->staging);
+    if (r < 0)
+        return r;
     r = index_open(index, &manager->index);
     if (r < 0)
         return r;
@@ -178,8 +175,9 @@ int manager_init(struct manager *manager, struct store *store, const char *state
 {
     int r;
 
-    *manager =
-        (struct manager){ .store = store, .state_directory = state_directory, .staging = -1 };
+    *manager = (struct manager){ .store = store,
+                                 .state_directory = state_directory,
+                                 .staging = STAGING_NULL };
     r = load_config(manager);
     if (r < 0)
         return r;
@@ -260,7 +258,7 @@ void manager_release(struct manager *manager)
     manager->audit = audit_close(manager->audit);
     manager->index = index_close(manager->index);
     manager->budget = cloud_budget_free(manager->budget);
-    manager->staging = close_fd(manager->staging);
+    staging_close(&manager->staging);
     config_release(&manager->config);
     manager->passed = fd_store_free(manager->passed);
     manager->event = sd_event_unref(manager->event);

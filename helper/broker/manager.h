@@ -9,6 +9,7 @@
 #include "broker/config.h"
 #include "broker/index.h"
 #include "broker/polkit.h"
+#include "broker/staging.h"
 #include "broker/store.h"
 #include "common/varlink.h"
 
@@ -45,7 +46,7 @@ struct manager {
     struct layers *layers;
     struct pool *pool;
     struct pull *pulls; /* images that are being got */
-    int staging;        /* directory fd */
+    struct staging staging;
     const char *state_directory;
     sd_event_source *idle;
     bool connected; /* somebody is */

@@ -300,6 +300,8 @@ static void fill(struct pool *pool)
     }
     fill_spare(pool, &pool->engine, may);
     fill_spare(pool, &pool->egress, may);
+    if (may && pool_is_held(pool))
+        staging_prepare(&pool->manager->staging);
     arm(pool);
 }
 

@@ -152,7 +152,7 @@ static void publish(struct manager *manager, const struct index_entry *entry)
 static void sweep_staging(struct manager *manager)
 {
     _cleanup_closedir_ DIR *dir =
-        directory_take(openat(manager->staging, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        directory_take(openat(manager->staging.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct audit_record record;
     uint64_t removed = 0;
 

@@ -31,14 +31,14 @@ static int open_script(const struct manager *manager, const char *id)
     char path[RUN_ID_TEXT + 8];
 
     snprintf(path, sizeof(path), "%s/script", id);
-    int fd = openat(manager->staging, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(manager->staging.directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
 static int open_staging(struct run *run)
 {
-    run->staging =
-        openat(run->manager->staging, run->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    run->staging = openat(run->manager->staging.directory, run->id,
+                          O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     for (size_t i = 0; run->staging >= 0 && i < 2; i++) {
         run->kept[i] =
             openat(run->staging, stream_names[i], O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);

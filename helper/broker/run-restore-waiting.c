@@ -34,11 +34,13 @@ static void remove_half_filled(struct manager *manager, const char *id)
 {
     static const char *const names[] = { "script", "stdout", "stderr" };
     _cleanup_close_ int dir =
-        openat(manager->staging, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        openat(manager->staging.directory, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     for (size_t i = 0; dir >= 0 && i < ELEMENTS(names); i++)
         (void)unlinkat(dir, names[i], 0);
-    (void)unlinkat(manager->staging, id, AT_REMOVEDIR);
+    if (dir >= 0)
+        (void)unlinkat(dir, "files", AT_REMOVEDIR);
+    (void)unlinkat(manager->staging.directory, id, AT_REMOVEDIR);
 }
 
 static int thaw_waiting(struct fd_store *store, const struct run_frozen *frozen,

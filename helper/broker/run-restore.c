@@ -116,7 +116,8 @@ static bool is_done(const struct manager *manager, const char *id)
 {
     const struct index_entry *entry = index_get(manager->index, id);
 
-    return entry && entry->final && faccessat(manager->staging, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+    return entry && entry->final &&
+           faccessat(manager->staging.directory, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
 static void restore_one(struct manager *manager, struct fd_store *store, const char *id)

@@ -37,18 +37,8 @@ static int keep_script(struct run *run)
 
 int run_make_staging(struct run *run)
 {
-    if (mkdirat(run->manager->staging, run->id, 0700) < 0)
-        return -errno;
-    run->staging =
-        openat(run->manager->staging, run->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (run->staging < 0)
-        return -errno;
-    for (size_t i = 0; i < 2; i++) {
-        run->kept[i] = openat(run->staging, stream_names[i], STAGED_FILE, 0600);
-        if (run->kept[i] < 0)
-            return -errno;
-    }
-    return keep_script(run);
+    run->staging = staging_make(&run->manager->staging, run->id, run->kept);
+    return run->staging < 0 ? run->staging : keep_script(run);
 }
 
 struct discard {

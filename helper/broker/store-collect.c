@@ -281,7 +281,7 @@ static int collect_root(struct collect *c, struct folder *root)
     return report_skipped(&c->report, "…", "The workspace holds more entries than are looked at.");
 }
 
-int collect_workspace(const struct store_collect *request, int staging, int job,
+int collect_workspace(const struct store_collect *request, int files, int job,
                       json_object **ret_result)
 {
     uint64_t files_max =
@@ -294,10 +294,6 @@ int collect_workspace(const struct store_collect *request, int staging, int job,
     c->job = job;
     c->files_left = c->folders_left = files_max;
     c->bytes_left = request->bytes_max;
-
-    _cleanup_close_ int files = beneath_make_directory(staging, "files");
-    if (files < 0)
-        return files;
 
     struct folder root = { .copy = files };
     int r = report_init(&c->report);

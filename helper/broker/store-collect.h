@@ -11,8 +11,8 @@
 #define COLLECT_NAMES_MAX (384 * 1024) /* bytes of all names in the result together, escaped */
 #define COLLECT_SKIPPED_MAX 100        /* entries left out that are listed one by one */
 
-/* Copies what @request->workspace holds into <staging>/files: regular files (one with several links
- * is copied for each) and folders, by these rules:
+/* Copies what @request->workspace holds into the empty folder @files: regular files (one with
+ * several links is copied for each) and folders, by these rules:
  *  - An input that looks exactly as it was put there is not an output. Links, FIFOs, sockets,
  *    devices, mounts and all that breaks a limit are left out, each with a sentence that says why.
  *  - The limits count a file by its length, holes too; so a sparse file of 1 TB is left out,
@@ -23,6 +23,6 @@
  *  - A file that changes meanwhile is copied as it is found, never more than its first length.
  * @job is the job's socket: when its other end is closed, everything stops with -ECANCELED. Returns
  * 0 and the result that store.h describes, or a negative errno of the destination; then
- * <staging>/files is half made. */
-int collect_workspace(const struct store_collect *request, int staging, int job,
+ * what is in @files is half made. */
+int collect_workspace(const struct store_collect *request, int files, int job,
                       json_object **ret_result);

@@ -12,9 +12,11 @@
 #include "broker/store-remove.h"
 #include "broker/store-survey.h"
 #include "common/cleanup.h"
+#include "common/directory.h"
 #include "common/escape.h"
 #include "common/packet.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 
@@ -104,6 +106,28 @@ static void remove_collected(int staging)
     (void)remove_leftover(staging, "files");
 }
 
+static bool is_empty(int directory)
+{
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_closedir_ DIR *dir = directory_take(fd);
+
+    errno = 0;
+    return dir && !directory_next(dir) && errno == 0;
+}
+
+/* The folder for the outputs: the broker may have made it, and a collection that was killed may
+ * have left something in it. Returns its fd or a negative errno. */
+static int open_files(int staging)
+{
+    _cleanup_close_ int files = beneath_open_directory(staging, "files");
+
+    if (files >= 0 && is_empty(files))
+        return TAKE_FD(files);
+    if (files != -ENOENT)
+        remove_collected(staging);
+    return beneath_make_directory(staging, "files");
+}
+
 static int job_collect(const struct job *job, int staging, int workspace, json_object **ret)
 {
     struct store_collect request = {
@@ -120,12 +144,8 @@ static int job_collect(const struct job *job, int staging, int workspace, json_o
     if (r < 0)
         return r;
     request.inputs = inputs;
-    r = collect_workspace(&request, staging, job->sock, ret);
-    /* One that was killed left something. */
-    if (r == -EEXIST) {
-        remove_collected(staging);
-        r = collect_workspace(&request, staging, job->sock, ret);
-    }
+    _cleanup_close_ int files = open_files(staging);
+    r = files < 0 ? files : collect_workspace(&request, files, job->sock, ret);
     inputs_free(inputs, request.n_inputs);
     return r;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "store-fixture.h"
+#include "broker/store-beneath.h"
 #include "broker/store-collect.h"
 
 #define MIB (1024ULL * 1024)
@@ -54,7 +55,8 @@ static inline int try_collect(struct fixture *f)
     f->result = NULL;
     remove_tree(f->staging, "files", REMOVE_ANY_OWNER, &ignored);
     json_object_put(ignored);
-    return collect_workspace(&f->request, f->staging, f->job[0], &f->result);
+    _cleanup_close_ int files = beneath_make_directory(f->staging, "files");
+    return files < 0 ? files : collect_workspace(&f->request, files, f->job[0], &f->result);
 }
 
 /* Collects, which must work, and returns the directory of the copies. */
