@@ -160,7 +160,7 @@ def recording(machine, engine, double):
     held = Held(machine, engine).start()
     held.is_up()
     # Not the one that comes after it.
-    double.plan("broker", "rename", ".json", mode="wait", pid=machine.main_pid())
+    double.plan("broker", "rename,overwrite", ".json", mode="wait", pid=machine.main_pid())
     held.go_on()
     machine.wait_for(double.is_held, 20, "the broker to write its record")
     held.let_go = double.clear

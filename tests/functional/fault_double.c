@@ -147,7 +147,14 @@ int fdatasync(int fd)
     return fails("fsync", NULL) ? -1 : REAL(fdatasync)(fd);
 }
 
-/* Only those that make a file. */
+/* Only those that make a file, or open one for writing over it. */
+static const char *kind(int flags)
+{
+    if (flags & O_CREAT)
+        return "create";
+    return (flags & O_ACCMODE) == O_WRONLY ? "overwrite" : NULL;
+}
+
 int openat64(int dir, const char *name, int flags, ...)
 {
     va_list ap;
@@ -155,7 +162,7 @@ int openat64(int dir, const char *name, int flags, ...)
     va_start(ap, flags);
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
     va_end(ap);
-    return flags & O_CREAT && fails("create", name) ? -1 : REAL(openat64)(dir, name, flags, mode);
+    return kind(flags) && fails(kind(flags), name) ? -1 : REAL(openat64)(dir, name, flags, mode);
 }
 
 int openat(int dir, const char *name, int flags, ...)
@@ -165,7 +172,18 @@ int openat(int dir, const char *name, int flags, ...)
     va_start(ap, flags);
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
     va_end(ap);
-    return flags & O_CREAT && fails("create", name) ? -1 : REAL(openat)(dir, name, flags, mode);
+    return kind(flags) && fails(kind(flags), name) ? -1 : REAL(openat)(dir, name, flags, mode);
+}
+
+/* What the C library's checks (_FORTIFY_SOURCE) make of it, where the flags are not constant. */
+int __openat64_2(int dir, const char *name, int flags)
+{
+    return openat64(dir, name, flags);
+}
+
+int __openat_2(int dir, const char *name, int flags)
+{
+    return openat(dir, name, flags);
 }
 
 int mkdirat(int dir, const char *name, mode_t mode)

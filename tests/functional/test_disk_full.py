@@ -174,7 +174,7 @@ def plans(double, process, calls, mode, error, numbers):
     return [double.command(process, calls, number=number, mode=mode, error=error) for number in numbers]
 
 
-CALLS = "write,create,fsync,rename"
+CALLS = "write,create,overwrite,fsync,rename"
 # So many of them a run makes at most, in each process; the last ones then do nothing.
 MANY = {"broker": 48, "store": 48}
 
