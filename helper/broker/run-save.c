@@ -37,8 +37,9 @@ static int keep_script(struct run *run)
 
 int run_make_staging(struct run *run)
 {
-    run->staging = staging_make(&run->manager->staging, run->id, run->kept);
-    return run->staging < 0 ? run->staging : keep_script(run);
+    int r = staging_make(&run->manager->staging, run->id, &run->staging, run->kept);
+
+    return r < 0 ? r : keep_script(run);
 }
 
 struct discard {

@@ -52,7 +52,7 @@ static int open_streams(int directory, int flags, int ret[2])
     return 0;
 }
 
-int staging_make(struct staging *staging, const char *id, int ret_streams[2])
+int staging_make(struct staging *staging, const char *id, int *ret_directory, int ret_streams[2])
 {
     bool is_spare = staging->is_spare &&
                     renameat2(staging->spare, SPARE, staging->directory, id, RENAME_NOREPLACE) == 0;
@@ -60,11 +60,10 @@ int staging_make(struct staging *staging, const char *id, int ret_streams[2])
     staging->is_spare = false;
     if (!is_spare && mkdirat(staging->directory, id, 0700) < 0)
         return -errno;
-    _cleanup_close_ int fd = openat(staging->directory, id, DIRECTORY);
-    if (fd < 0)
+    *ret_directory = openat(staging->directory, id, DIRECTORY);
+    if (*ret_directory < 0)
         return -errno;
-    int r = open_streams(fd, is_spare ? 0 : O_CREAT | O_EXCL, ret_streams);
-    return r < 0 ? r : TAKE_FD(fd);
+    return open_streams(*ret_directory, is_spare ? 0 : O_CREAT | O_EXCL, ret_streams);
 }
 
 /* What an earlier process left is as good: nothing was ever written to it. */

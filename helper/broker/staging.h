@@ -16,8 +16,8 @@ struct staging {
 int staging_open(const char *path, struct staging *ret);
 void staging_close(struct staging *staging);
 
-/* Makes staging/<id> with empty files for the streams. Returns its fd, and theirs (stdout, stderr);
- * or a negative errno, and then perhaps a directory that is not complete. */
-int staging_make(struct staging *staging, const char *id, int ret_streams[2]);
+/* Makes staging/<id> with empty files for the streams (stdout, stderr). Returns 0, or a negative
+ * errno; then @ret_directory is not -1 if something was made that has to be removed. */
+int staging_make(struct staging *staging, const char *id, int *ret_directory, int ret_streams[2]);
 /* Makes the next one, if there is none. */
 void staging_prepare(struct staging *staging);

@@ -35,9 +35,9 @@ static int teardown(void **state)
 static void make(struct fixture *f, const char *id)
 {
     int streams[2] = { -1, -1 };
-    _cleanup_close_ int fd = staging_make(&f->staging, id, streams);
+    _cleanup_close_ int fd = -1;
 
-    assert_true(fd >= 0);
+    assert_int_equal(staging_make(&f->staging, id, &fd, streams), 0);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(write(streams[i], "text", 4), 4);
         close(streams[i]);
@@ -51,7 +51,7 @@ static void make(struct fixture *f, const char *id)
 static void each_run_has_its_own(void **state)
 {
     struct fixture *f = *state;
-    int streams[2] = { -1, -1 };
+    int streams[2] = { -1, -1 }, fd = -1;
 
     staging_prepare(&f->staging);
     ino_t spare = stat_at(f->staging.spare, "next").st_ino;
@@ -63,7 +63,8 @@ static void each_run_has_its_own(void **state)
     assert_false(exists_at(f->staging.directory, OTHER_ID "/files"));
     staging_prepare(&f->staging);
     staging_prepare(&f->staging);
-    assert_int_equal(staging_make(&f->staging, OTHER_ID, streams), -EEXIST);
+    assert_int_equal(staging_make(&f->staging, OTHER_ID, &fd, streams), -EEXIST);
+    assert_int_equal(fd, -1);
     assert_string_equal(file_at(f->staging.directory, RUN_ID "/stdout"), "text");
 }
 
@@ -93,6 +94,20 @@ static void one_that_somebody_took_away_is_made(void **state)
     make(f, OTHER_ID);
 }
 
+static void one_that_cannot_be_completed_is_there_to_be_removed(void **state)
+{
+    struct fixture *f = *state;
+    int streams[2] = { -1, -1 };
+    _cleanup_close_ int fd = -1;
+
+    staging_prepare(&f->staging);
+    assert_int_equal(unlinkat(f->staging.spare, "next/stderr", 0), 0);
+    assert_int_equal(staging_make(&f->staging, RUN_ID, &fd, streams), -ENOENT);
+    assert_true(fd >= 0);
+    assert_true(exists_at(f->staging.directory, RUN_ID));
+    close(streams[0]);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -101,6 +116,7 @@ int main(void)
         T(each_run_has_its_own),
         T(half_made_one_is_completed),
         T(one_that_somebody_took_away_is_made),
+        T(one_that_cannot_be_completed_is_there_to_be_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
