@@ -83,7 +83,7 @@ static void await_request(struct sandbox *s)
             { .fd = s->broker, .events = POLLIN },
             { .fd = sd_bus_get_fd(s->bus), .events = (short)sd_bus_get_events(s->bus) },
         };
-        r = poll_until(fds, ELEMENTS(fds), UINT64_MAX);
+        r = fds[1].fd < 0 ? fds[1].fd : poll_until(fds, ELEMENTS(fds), UINT64_MAX);
         if (r >= 0 && fds[0].revents)
             return;
         r = r < 0 ? r : sd_bus_process(s->bus, NULL);
