@@ -26,13 +26,13 @@ int staging_open(const char *path, struct staging *ret)
 
     if (state < 0)
         return -errno;
-    *ret = (struct staging){ .directory = open_below(state, "staging"), .spare = -1 };
-    if (ret->directory >= 0)
-        ret->spare = open_below(state, "spare");
-    int r = ret->directory < 0 ? ret->directory : ret->spare;
-    if (r < 0)
-        staging_close(ret);
-    return r < 0 ? r : 0;
+    *ret = STAGING_NULL;
+    int directory = open_below(state, "staging");
+    if (directory < 0)
+        return directory;
+    ret->directory = directory;
+    ret->spare = open_below(state, "spare");
+    return 0;
 }
 
 void staging_close(struct staging *staging)
@@ -85,6 +85,6 @@ static int make_spare(const struct staging *staging)
 
 void staging_prepare(struct staging *staging)
 {
-    if (!staging->is_spare)
+    if (!staging->is_spare && staging->spare >= 0)
         staging->is_spare = make_spare(staging) == 0;
 }

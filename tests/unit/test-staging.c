@@ -108,6 +108,19 @@ static void one_that_cannot_be_completed_is_there_to_be_removed(void **state)
     close(streams[0]);
 }
 
+static void without_a_place_for_the_spare_one_each_is_made(void **state)
+{
+    struct fixture *f = *state;
+
+    staging_close(&f->staging);
+    assert_int_equal(unlinkat(f->scratch.fd, "spare", AT_REMOVEDIR), 0);
+    write_file_at(f->scratch.fd, "spare", "");
+    assert_int_equal(staging_open(f->scratch.path, &f->staging), 0);
+    staging_prepare(&f->staging);
+    assert_false(f->staging.is_spare);
+    make(f, RUN_ID);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -117,6 +130,7 @@ int main(void)
         T(half_made_one_is_completed),
         T(one_that_somebody_took_away_is_made),
         T(one_that_cannot_be_completed_is_there_to_be_removed),
+        T(without_a_place_for_the_spare_one_each_is_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
