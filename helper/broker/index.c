@@ -3,13 +3,13 @@
  *
  * A new version of a file is written beside the old one and renamed over it, or over the old one if
  * that is not on the disk yet, in one step: so that at any time a whole one stands there, whatever
- * becomes of this process. A power cut is another matter: it takes
- * what is not on the disk, and on ext4 it leaves an empty file where the rename was committed and
- * the data was not. To wait for the disk was most of what a short run waited for here, while the
- * files of a run, and its records in the journal, come to the disk later still. So what is noted is
- * there a moment later, many entries at once. index_sync() is for what must not be forgotten: what
- * goes on elsewhere, and what somebody relies on who has left.
- * What is loaded is treated as foreign all the same: another version of us may have written it. */
+ * becomes of this process. A power cut is another matter: it takes what is not on the disk, and on
+ * ext4 it leaves an empty file where the rename was committed and the data was not. To wait for the
+ * disk was most of what a short run waited for here, while the files of a run, and its records in
+ * the journal, come to the disk later still. So what is noted is there a moment later, many entries
+ * at once. index_sync() is for what must not be forgotten: what goes on elsewhere, and what
+ * somebody relies on who has left. What is loaded is treated as foreign all the same: another
+ * version of us may have written it. */
 #include "broker/index.h"
 #include "broker/index-file.h"
 #include "broker/index-table.h"

@@ -15,7 +15,6 @@
 const char *package_skip_space(const char *at);
 /* Appends @more at @*at, which stays before @end. Returns false if there is no room. */
 bool package_append(char **at, const char *end, const char *more);
-bool package_ends_with(const char *text, size_t n, const char *end);
 /* pip and npm take what ends like an archive for a file, also behind a version
  * (pip._internal.utils.filetypes, npm-package-arg). */
 bool package_is_archive(const char *text, size_t n);

@@ -23,7 +23,7 @@ bool package_append(char **at, const char *end, const char *more)
     return true;
 }
 
-bool package_ends_with(const char *text, size_t n, const char *end)
+static bool ends_with(const char *text, size_t n, const char *end)
 {
     size_t m = strlen(end);
 
@@ -37,7 +37,7 @@ bool package_is_archive(const char *text, size_t n)
                                         ".tar.xz", ".tar.bz2", ".tar.lz", ".tar.lzma" };
 
     for (size_t i = 0; i < ELEMENTS(ends); i++)
-        if (package_ends_with(text, n, ends[i]))
+        if (ends_with(text, n, ends[i]))
             return true;
     return false;
 }
@@ -108,7 +108,7 @@ bool package_matches(enum ecosystem ecosystem, const char *pattern, const char *
         small[i] = (char)tolower((unsigned char)pattern[i]);
     if (strcmp(small, "*") == 0)
         return true;
-    if (ecosystem == ECOSYSTEM_NODE && small[0] == '@' && package_ends_with(small, n, "/*"))
+    if (ecosystem == ECOSYSTEM_NODE && small[0] == '@' && ends_with(small, n, "/*"))
         return strncmp(small, name, n - 1) == 0;
     return package_normalise_name(ecosystem, small, normal) && strcmp(normal, name) == 0;
 }

@@ -23,7 +23,6 @@ static const struct json_field input_fields[] = {
     { "fd", JSON_FIELD_UINT64, offsetof(struct raw_input, fd), false, 0, VARLINK_FDS_MAX },
 };
 
-/* A memfd that nobody can change any more, holding the bytes; its position is its beginning. */
 /* The script is read by us (hash, first line), so it must be a memfd that cannot change or block.
  */
 int request_parse_script(struct varlink_call *call, const struct request_raw *raw,

@@ -1,4 +1,5 @@
-/* Connecting to the services that the broker makes use of. Called by sandbox.c and egress.c. */
+/* Connecting to the services that the broker makes use of. Called by sandbox.c, pool.c and
+ * spare.c. */
 #pragma once
 
 /* A non-blocking SOCK_SEQPACKET connection to @path, where the service manager listens. Returns it,

@@ -1,6 +1,6 @@
 /* The launcher's control socket, as it comes into a container: a socket in the engine's runtime
- * directory that is mounted there, and takes one connection, the launcher's. Called by sandbox.c.
- */
+ * directory that is mounted there, and takes one connection, the launcher's. Called by sandbox.c
+ * and sandbox-ready.c. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Images: what a reference means on this machine, and getting what is missing. Called by sandbox.c.
- */
+/* Images: what a reference means on this machine, and getting what is missing. Called by
+ * sandbox-image.c. */
 #pragma once
 
 #include "api.h"

@@ -1,6 +1,6 @@
 /* The images in which a launcher found no device nodes (helper/launch/nodes.c), so that it looks
  * through an image once and not for each run. Called by main.c, which makes the list, and by
- * sandbox.c in the processes of the connections, which share it; it ends with the service.
+ * sandbox*.c in the processes of the connections, which share it; it ends with the service.
  *
  * What is known holds for the id of an image, which is a digest of all that is in it, together with
  * the place of its topmost layer: one that was unpacked again, or by another daemon or storage

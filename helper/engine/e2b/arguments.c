@@ -14,9 +14,8 @@ json_object *arguments_of_script(const char *script, const char *directory, cons
     json_object *arguments = json_object_new_array();
     int r = arguments ? 0 : -ENOMEM;
 
-    for (size_t i = 0; r >= 0 && i < ELEMENTS(words); i++) {
+    for (size_t i = 0; r >= 0 && i < ELEMENTS(words); i++)
         r = json_append(arguments, json_object_new_string(words[i]));
-    }
     if (r < 0) {
         json_object_put(arguments);
         return NULL;

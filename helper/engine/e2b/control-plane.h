@@ -1,5 +1,6 @@
 /* E2B's control plane: sandboxes made, looked at and removed, and what its errors mean to a user.
- * Called by sandbox.c and sweep.c; the only place that makes sentences of errors of the cloud. */
+ * Called by sandbox.c and sweep.c; with cloud-call.c and cloud-create.c the only place that makes
+ * sentences of errors of the cloud. */
 #pragma once
 
 #include <stdarg.h>

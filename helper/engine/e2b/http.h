@@ -1,7 +1,7 @@
 /* HTTPS by libcurl: one request at a time, while other descriptors are watched and may have
  * requests of their own made meanwhile. TLS is always verified, no redirect is followed, nothing is
- * taken from the environment. Called by control-plane.c, envd.c and interpreter.c; knows no path
- * and no meaning. */
+ * taken from the environment. Called by control-plane.c, cloud-call.c, envd.c and interpreter.c;
+ * knows no path and no meaning. */
 #pragma once
 
 #include <stdbool.h>
